@@ -85,5 +85,6 @@ def run_until_terminated(server: Coroutine[Any, Any, None]) -> None:
 async def cancel_on_sigterm(server: Coroutine[Any, Any, None]) -> None:
     """Await a server and cancel it on SIGTERM, so that active runs are stopped."""
     task = asyncio.ensure_future(server)
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    if sys.platform != "win32":  # its event loops have no signal handlers
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     await task

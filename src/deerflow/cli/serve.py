@@ -18,7 +18,6 @@ from typing import Annotated, TextIO
 
 import typer
 import uvicorn
-import uvloop
 
 from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.errors import ConfigError
@@ -28,6 +27,11 @@ from deerflow.gateway.middleware.protocol import HeaderTimeoutProtocol
 from deerflow.gateway.middleware.same_origin import LOOPBACK
 from deerflow.harness import Harness, open_harness
 from deerflow.tracing.logs import start_logging
+
+if sys.platform == "win32":
+    run_loop = asyncio.run
+else:
+    from uvloop import run as run_loop
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +55,7 @@ def serve(
     listener = listen(host or settings.server.host, settings.server.port if port is None else port, allow_remote)
     try:
         with suppress(KeyboardInterrupt):
-            uvloop.run(run_server(source, listener, allow_remote))
+            run_loop(run_server(source, listener, allow_remote))
     finally:
         discard_unwritable(sys.stdout)
         discard_unwritable(sys.stderr)
@@ -116,6 +120,10 @@ class AnnouncedServer(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Handle signals without raising them again at the end, as uvicorn does: there is more to close."""
+        if sys.platform == "win32":  # its event loops have no signal handlers
+            with super().capture_signals():
+                yield
+            return
         loop = asyncio.get_running_loop()
         # A closed terminal ends the server as well, unless it was started with `nohup`.
         is_immune = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN

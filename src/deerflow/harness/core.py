@@ -171,13 +171,13 @@ def open_tool_threads(stack: AsyncExitStack) -> DaemonThreadPool:
 def current_settings(
     source: ConfigSource,
     fallback: Sequence[ModelConfig],
-    computer: SandboxCapabilities,
+    computer: SandboxCapabilities | None,
     files: SubagentFiles,
     policy: PolicyFile,
 ) -> AgentSettings:
     """Return the settings of agents as the configuration is now."""
     loaded = source.refresh()
-    has_egress = computer.network != "none" or not computer.is_isolated
+    has_egress = computer is not None and (computer.network != "none" or not computer.is_isolated)
     reach = EgressCapability(has_egress, isolated_servers(loaded.extensions.mcp_servers))
     return agent_settings(
         loaded.config, fallback, computer, files.load(), policy.current(loaded.config.guardrails), reach
@@ -233,13 +233,15 @@ def create_sandboxes(loaded: LoadedConfig, skills: SkillViews | None = None) -> 
     return make(config, HostContext(loaded.home, loaded.cache, shown, loaded.environment))
 
 
-def sandbox_capabilities(config: SandboxConfig, report: SandboxReport) -> SandboxCapabilities:
-    """Return the capabilities of the sandbox."""
+def sandbox_capabilities(config: SandboxConfig, report: SandboxReport) -> SandboxCapabilities | None:
+    """Return the capabilities of the sandbox, None if there is none on this system."""
+    if not report.has_files:
+        return None
     return SandboxCapabilities(
         report.runs_commands,
         is_isolated=report.tier != "host",
         network=config.network,
-        has_toolbox=config.use == LOCAL_PROVIDER and config.toolbox.enabled,
+        has_toolbox=config.use == LOCAL_PROVIDER and config.toolbox.enabled and report.has_mounts,
     )
 
 

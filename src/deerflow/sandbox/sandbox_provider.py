@@ -44,6 +44,10 @@ class SandboxReport:
     problem: str | None = None
     remedy: str | None = None
     limits: Sequence[SandboxLimit] = ()
+    has_files: bool = True
+    """False if threads have no files on this system."""
+    has_mounts: bool = True
+    """False if commands see folders of this machine instead of mounts, so that they have no toolbox."""
 
     @property
     def runs_commands(self) -> bool:

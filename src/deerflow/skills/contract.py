@@ -6,6 +6,7 @@ from pathlib import Path, PurePosixPath
 from pydantic import Field, field_validator
 
 from deerflow.config.loader.document import from_mapping
+from deerflow.config.loader.files import O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK
 from deerflow.config.loader.validation import validate
 from deerflow.config.sections.base import Section, make_error
 from deerflow.config.sections.sandbox import VARIABLE, is_host
@@ -104,7 +105,7 @@ def read_contract(folder: Path) -> Contract | None:
     """
     try:
         # As for SKILL.md: do not follow links, and do not block on a pipe.
-        descriptor = os.open(folder / CONTRACT_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(folder / CONTRACT_FILE, os.O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
         with os.fdopen(descriptor, "rb") as file:
             content = file.read(MAX_CONTRACT_BYTES + 1)
     except FileNotFoundError:

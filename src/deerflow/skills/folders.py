@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from deerflow.config.loader.files import replace_file
+from deerflow.config.loader.files import O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK, replace_file
 from deerflow.domain.errors import SkillInvalid
 from deerflow.domain.identity import check_user_id
 from deerflow.skills.contract import read_contract
@@ -160,7 +160,7 @@ def read_skill_file(folder: Path) -> str:
     """
     try:
         # Do not follow links, and do not block on a pipe.
-        descriptor = os.open(folder / SKILL_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(folder / SKILL_FILE, os.O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise SkillInvalid(f"{SKILL_FILE}: is not a file")

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import struct
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -79,6 +80,8 @@ class FolderWatcher:
 
 def open_folder_watcher() -> FolderWatcher | None:
     """Return a folder watcher, or None if the system does not support it."""
+    if sys.platform != "linux":
+        return None
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "inotify_init1"):
         return None

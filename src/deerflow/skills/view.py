@@ -5,16 +5,17 @@ atomically, so a sandbox never sees a partial copy.
 """
 
 import ctypes
-import fcntl
 import json
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
+from deerflow.config.loader.files import O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK, lock_folder
 from deerflow.domain.errors import SandboxError
 from deerflow.skills.folders import describe_os_error, owner_folder, walk_entries
 from deerflow.skills.index import SkillIndex
@@ -90,7 +91,7 @@ def copy_skill(skill: Skill, copy: Path) -> None:
 
 def copy_file(source: str, target: Path) -> None:
     """Copy one regular file, safe against concurrent replacement."""
-    descriptor = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = os.open(source, os.O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
     try:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):
@@ -115,9 +116,9 @@ def place_folder(copy: Path, target: Path) -> None:
 
 def swap_folders(one: Path, other: Path) -> None:
     """Swap two folders, atomically if the file system supports it."""
-    libc = ctypes.CDLL(None, use_errno=True)
+    libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
     names = (AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other))
-    if hasattr(libc, "renameat2") and libc.renameat2(*names, RENAME_EXCHANGE) == 0:
+    if libc is not None and hasattr(libc, "renameat2") and libc.renameat2(*names, RENAME_EXCHANGE) == 0:
         return
     temporary = one.with_name(uuid4().hex)
     other.rename(temporary)
@@ -149,14 +150,3 @@ def write_manifest(base: Path, manifest: Mapping[str, str]) -> None:
     temporary = base / f".{MANIFEST}"
     temporary.write_text(json.dumps(manifest))
     temporary.replace(base / MANIFEST)
-
-
-@contextmanager
-def lock_folder(folder: Path) -> Iterator[None]:
-    """Hold an exclusive lock on `folder`, across threads and processes."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

@@ -1,12 +1,12 @@
 """Leases of sandboxes among processes that share a state directory; those of dead processes are released."""
 
 import asyncio
-import fcntl
 import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from deerflow.config.loader.files import O_CLOEXEC, acquire_lock, release_lock
 from deerflow.domain.errors import SandboxError
 
 RETRY_S = 0.05
@@ -25,14 +25,14 @@ class FileLease:
         try:
             async with asyncio.timeout(WAIT_TIMEOUT_S):
                 # A thread that waits in flock cannot be cancelled, so the lock is polled.
-                while not self._try_lock(fcntl.LOCK_SH):  # noqa: ASYNC110
+                while not self._try_lock(shared=True):  # noqa: ASYNC110
                     await asyncio.sleep(RETRY_S)
         except TimeoutError:
             raise SandboxError("another process is busy with this sandbox; try again later") from None
 
     def try_own(self) -> bool:
         """Try to get an exclusive lease; on failure the shared lease is lost too."""
-        return self._try_lock(fcntl.LOCK_EX)
+        return self._try_lock(shared=False)
 
     def release(self) -> None:
         """Release the lease and record the time."""
@@ -44,11 +44,11 @@ class FileLease:
         self.file.unlink(missing_ok=True)
         os.close(self.descriptor)
 
-    def _try_lock(self, kind: int) -> bool:
+    def _try_lock(self, *, shared: bool) -> bool:
         try:
-            fcntl.flock(self.descriptor, kind | fcntl.LOCK_NB)
+            acquire_lock(self.descriptor, shared=shared, wait=False)
         except BlockingIOError:
-            fcntl.flock(self.descriptor, fcntl.LOCK_UN)  # two processes upgrading a shared lock would deadlock
+            release_lock(self.descriptor)  # two processes upgrading a shared lock would deadlock
             return False
         if self._is_current():
             return True
@@ -101,4 +101,4 @@ class FileLeases:
 
 def open_lock(file: Path) -> int:
     """Open a lock file and return its descriptor."""
-    return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    return os.open(file, os.O_RDWR | os.O_CREAT | O_CLOEXEC, 0o600)

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import secrets
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -87,6 +88,8 @@ FOREIGN_CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SE
 
 def list_engine_sockets() -> Sequence[Path]:
     """Return the usual sockets of Docker and Podman, those of the system first."""
+    if sys.platform == "win32":  # engines listen on named pipes there, and threads have no files
+        return ()
     user = Path("/run/user", str(os.getuid()))
     system = [Path("/var/run/docker.sock"), Path("/run/podman/podman.sock")]
     return [*system, user / "docker.sock", user / "podman/podman.sock", Path.home() / ".docker/run/docker.sock"]

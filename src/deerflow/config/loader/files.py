@@ -1,16 +1,92 @@
-"""Reading, parsing and replacing configuration files."""
+"""Reading, parsing, locking and replacing configuration files, on all systems."""
 
+import errno
 import json
 import os
 import stat
+import sys
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from deerflow.config.loader.document import ConfigDocument, ConfigProblem, InvalidConfig, SourceLocation
 from deerflow.domain.errors import ConfigError
+
+O_DIRECTORY: int = getattr(os, "O_DIRECTORY", 0)
+O_NOFOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
+O_NONBLOCK: int = getattr(os, "O_NONBLOCK", 0)
+O_NOCTTY: int = getattr(os, "O_NOCTTY", 0)
+O_CLOEXEC: int = getattr(os, "O_CLOEXEC", 0)
+O_PATH: int = getattr(os, "O_PATH", os.O_RDONLY | O_NONBLOCK)
+"""Flags of `os.open`. Windows lacks most of them, and macOS lacks `O_PATH`."""
+LOCKED_BYTE, LOCK_RETRY_S = 2**30, 0.05
+"""Locks on Windows: position of the byte that stands for the whole file, and pause between attempts."""
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def acquire_lock(file: int | IO[str] | IO[bytes], *, shared: bool = False, wait: bool = True) -> None:
+        """Lock an open file until it is closed. Locks are never shared here."""
+        descriptor = file if isinstance(file, int) else file.fileno()
+        while True:
+            try:
+                change_lock(descriptor, msvcrt.LK_NBLCK)
+                return
+            except OSError as error:
+                if not wait:
+                    raise BlockingIOError(errno.EAGAIN, "the file is locked") from error
+            time.sleep(LOCK_RETRY_S)
+
+    def release_lock(descriptor: int) -> None:
+        """Release the lock of an open file."""
+        with suppress(OSError):  # it was not locked
+            change_lock(descriptor, msvcrt.LK_UNLCK)
+
+    def change_lock(descriptor: int, mode: int) -> None:
+        """Lock or unlock an open file, and leave its position at the start."""
+        os.lseek(descriptor, LOCKED_BYTE, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, mode, 1)
+        finally:
+            os.lseek(descriptor, 0, os.SEEK_SET)
+
+else:
+    import fcntl
+
+    def acquire_lock(file: int | IO[str] | IO[bytes], *, shared: bool = False, wait: bool = True) -> None:
+        """Lock an open file until it is closed, across threads and processes.
+
+        Raises:
+            BlockingIOError: It is locked, and `wait` is false.
+        """
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+
+    def release_lock(descriptor: int) -> None:
+        """Release the lock of an open file."""
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Hold an exclusive lock on a folder, across threads and processes; on Windows, on a file in it.
+
+    Raises:
+        OSError: The folder cannot be opened.
+    """
+    if sys.platform == "win32":
+        descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT)
+    else:
+        descriptor = os.open(folder, os.O_RDONLY | O_CLOEXEC)
+    try:
+        acquire_lock(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
+
 
 JSON_MESSAGES = (
     (
@@ -94,15 +170,18 @@ def _write(descriptor: int, content: bytes, like: Path) -> None:
     with open(descriptor, "wb") as file:
         with suppress(FileNotFoundError):  # a new file keeps the mode of the temporary one: owner only
             status = like.stat()
-            os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
-            with suppress(PermissionError):  # only root can change the owner, and must, since it may not be the owner
-                os.fchown(descriptor, status.st_uid, status.st_gid)
+            if sys.platform != "win32":
+                os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
+                with suppress(PermissionError):  # only root can change the owner, and must, as it may not be the owner
+                    os.fchown(descriptor, status.st_uid, status.st_gid)
         file.write(content)
         file.flush()
         os.fsync(descriptor)
 
 
 def _sync_directory(directory: Path) -> None:
+    if sys.platform == "win32":  # folders cannot be opened there
+        return
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

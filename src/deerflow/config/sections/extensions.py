@@ -1,11 +1,9 @@
 """`extensions_config.json`: MCP servers and disabled skills; reading and changing the file."""
 
-import fcntl
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -13,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import AliasChoices, ConfigDict, Field, model_validator
 
 from deerflow.config.loader.document import ConfigDocument, ConfigProblem, InvalidConfig, KeyPath, from_mapping
-from deerflow.config.loader.files import parse_json, read_text, replace_file
+from deerflow.config.loader.files import lock_folder, parse_json, read_text, replace_file
 from deerflow.config.loader.validation import validate
 from deerflow.config.loader.variables import substitute_variables
 from deerflow.config.sections.base import Section, make_error, make_validation_error
@@ -270,12 +268,9 @@ def _make_usage_filter(document: ConfigDocument) -> Callable[[KeyPath], bool]:
 @contextmanager
 def _lock_directory(directory: Path) -> Iterator[None]:
     """Hold an exclusive lock on `directory`, across threads and processes."""
-    try:
-        descriptor = os.open(directory, os.O_RDONLY)
-    except OSError as error:
-        raise ConfigError(f"{directory}: {(error.strerror or str(error)).lower()}") from None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(lock_folder(directory))
+        except OSError as error:
+            raise ConfigError(f"{directory}: {(error.strerror or str(error)).lower()}") from None
         yield
-    finally:
-        os.close(descriptor)

@@ -3,6 +3,7 @@
 import logging
 import os
 import secrets
+import sys
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -87,7 +88,7 @@ def read_key(file: Path) -> bytes | None:
     try:
         with file.open("rb") as opened:
             key = opened.read(KEY_BYTES + 1)
-            if os.fstat(opened.fileno()).st_mode & 0o077:
+            if sys.platform != "win32" and os.fstat(opened.fileno()).st_mode & 0o077:
                 logger.warning("%s was readable by other users; permissions are now 600", file)
                 os.fchmod(opened.fileno(), 0o600)
     except FileNotFoundError:

@@ -4,7 +4,6 @@ On one machine by file locks, which the system releases when a process dies; on 
 database, which expire.
 """
 
-import fcntl
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from sqlalchemy import (
     update,
 )
 
+from deerflow.config.loader.files import acquire_lock
 from deerflow.domain.errors import StorageUnavailable
 from deerflow.domain.identity import new_id
 from deerflow.persistence.engine.database import Database
@@ -159,7 +159,7 @@ def hold_process_lock(folder: Path) -> Iterator[str]:
     name = new_id()
     file = folder / name
     with file.open("w") as mark:
-        fcntl.flock(mark, fcntl.LOCK_EX)
+        acquire_lock(mark)
         yield name
     file.unlink(missing_ok=True)
 
@@ -173,7 +173,7 @@ def is_locked(folder: Path, name: str) -> bool | None:
     """Return whether the process of that name holds its lock, None when it has no lock file on this machine."""
     try:
         with (folder / name).open() as mark:
-            fcntl.flock(mark, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            acquire_lock(mark, shared=True, wait=False)
     except FileNotFoundError:
         return None
     except BlockingIOError:

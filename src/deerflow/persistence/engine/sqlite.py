@@ -5,6 +5,7 @@ import errno
 import os
 import shutil
 import sqlite3
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -286,7 +287,7 @@ def explain_open_error(file: Path, problem: BaseException) -> StorageUnavailable
 
 def can_write(folder: Path) -> bool:
     """Return whether this user may create files in `folder`, on a file system that is not read-only."""
-    is_read_only = os.statvfs(folder).f_flag & os.ST_RDONLY
+    is_read_only = sys.platform != "win32" and os.statvfs(folder).f_flag & os.ST_RDONLY
     return not is_read_only and os.access(folder, os.W_OK | os.X_OK)
 
 

@@ -8,6 +8,7 @@ import asyncio
 import errno
 import os
 import stat
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,7 +17,8 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from uuid import uuid4
 
-from deerflow.domain.errors import FileProblem
+from deerflow.config.loader.files import O_CLOEXEC, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_PATH
+from deerflow.domain.errors import FileProblem, StorageUnavailable
 from deerflow.domain.files import FileEntry, Folder, FolderEntry
 from deerflow.sandbox.files.mounts import (
     FOLDER_FLAGS,
@@ -36,9 +38,9 @@ MAX_LISTED = 10_000
 MAX_DEPTH = 32
 
 # Without O_NONBLOCK, opening a pipe would wait for its other end.
-READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
-APPEND_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOCTTY
-CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+READ_FLAGS = os.O_RDONLY | O_NONBLOCK | O_NOCTTY
+APPEND_FLAGS = os.O_WRONLY | os.O_APPEND | O_NONBLOCK | O_NOCTTY
+CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | O_NOFOLLOW | O_CLOEXEC
 TEMPORARY_PREFIX = ".deerflow-unfinished-"
 UPLOAD_PREFIX = ".upload-"
 """Name prefixes of files that are still being written, by the server or by an upload."""
@@ -102,7 +104,7 @@ def thread_files(folder: Path) -> LocalThreadFiles:
 
 def stat_file(resolved: ResolvedPath) -> FileEntry:
     """Return metadata of a file."""
-    with explain_errors(resolved), open_path(resolved, os.O_PATH) as descriptor:
+    with explain_errors(resolved), open_path(resolved, O_PATH) as descriptor:
         return to_file_entry(resolved.path, check_regular(os.fstat(descriptor), resolved))
 
 
@@ -211,7 +213,8 @@ def explain_errors(resolved: ResolvedPath) -> Iterator[None]:
 @contextmanager
 def open_path(resolved: ResolvedPath, flags: int) -> Iterator[int]:
     """Open a resolved path and yield its descriptor."""
-    root = os.open(resolved.mount.folder, FOLDER_FLAGS | os.O_NOFOLLOW | os.O_CLOEXEC)
+    check_system()
+    root = os.open(resolved.mount.folder, FOLDER_FLAGS | O_NOFOLLOW | O_CLOEXEC)
     try:
         descriptor = open_beneath(root, resolved.relative, flags)
     finally:
@@ -225,6 +228,7 @@ def open_path(resolved: ResolvedPath, flags: int) -> Iterator[int]:
 @contextmanager
 def open_parent_for_writing(resolved: ResolvedPath, owner: int | None) -> Iterator[tuple[int, str]]:
     """Yield a descriptor of the parent folder, created if missing, and the file name."""
+    check_system()
     check_writable(resolved)
     if not resolved.parts:
         raise OSError(errno.EISDIR, "is a folder")
@@ -236,11 +240,17 @@ def open_parent_for_writing(resolved: ResolvedPath, owner: int | None) -> Iterat
             open_path(ResolvedPath(resolved.mount, tuple(above[:number])), FOLDER_FLAGS) as folder,
         ):
             os.mkdir(above[number], 0o755, dir_fd=folder)
-            made = os.open(above[number], FOLDER_FLAGS | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            made = os.open(above[number], FOLDER_FLAGS | O_NOFOLLOW | O_CLOEXEC, dir_fd=folder)
             set_owner(owner, made)
             os.close(made)
     with open_path(ResolvedPath(resolved.mount, tuple(above)), FOLDER_FLAGS) as folder:
         yield folder, name
+
+
+def check_system() -> None:
+    """Raise `StorageUnavailable` on a system that cannot open folders, on which links could lead outside."""
+    if sys.platform == "win32":
+        raise StorageUnavailable("threads have no files on Windows; run DeerFlow in WSL2 or in a Linux container")
 
 
 def check_writable(resolved: ResolvedPath) -> None:
@@ -296,7 +306,7 @@ def walk_open_folder(folder: int, path: str, depth: int) -> Iterator[tuple[str, 
 
 def walk_subfolder(folder: int, name: str, path: str, depth: int) -> Iterator[tuple[str, os.stat_result]]:
     """Yield what `walk` finds in the subfolder `name` of an open folder."""
-    descriptor = os.open(name, FOLDER_FLAGS | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    descriptor = os.open(name, FOLDER_FLAGS | O_NOFOLLOW | O_CLOEXEC, dir_fd=folder)
     try:
         yield from walk_open_folder(descriptor, path, depth)
     finally:

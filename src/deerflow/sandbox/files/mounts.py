@@ -4,18 +4,20 @@ import errno
 import hashlib
 import os
 import stat
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from deerflow.config.loader.files import O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW
 from deerflow.config.sections.sandbox import SandboxConfig
 from deerflow.domain.errors import FileProblem, SandboxError
 from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE
 from deerflow.domain.identity import check_thread_id, check_user_id
 from deerflow.domain.sandbox import Confinement
 
-FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY
+FOLDER_FLAGS = os.O_RDONLY | O_DIRECTORY
 TEMPORARY = "/tmp"
 AREAS = {WORKSPACE: "workspace", UPLOADS: "uploads", OUTPUTS: "outputs"}
 SANDBOX_UID = 60926
@@ -104,7 +106,7 @@ def user_data_mounts(folder: Path) -> tuple[Mount, ...]:
 
 def file_owner() -> int | None:
     """Return the owner of thread files, or None if that is the server's user."""
-    return SANDBOX_UID if os.geteuid() == 0 else None
+    return SANDBOX_UID if sys.platform != "win32" and os.geteuid() == 0 else None
 
 
 def make_folder(folder: Path, owner: int | None) -> None:
@@ -155,11 +157,11 @@ def make_default_mounts(folder: Path, config: SandboxConfig, skills: Path | None
 def make_home(home: ResolvedPath, owner: int | None) -> None:
     """Create a home folder in the workspace. If a command has put something else there, it is kept."""
     (name,) = home.parts
-    workspace = os.open(home.mount.folder, FOLDER_FLAGS | os.O_NOFOLLOW | os.O_CLOEXEC)
+    workspace = os.open(home.mount.folder, FOLDER_FLAGS | O_NOFOLLOW | O_CLOEXEC)
     try:
         with suppress(FileExistsError):
             os.mkdir(name, 0o755, dir_fd=workspace)
-            made = os.open(name, FOLDER_FLAGS | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=workspace)
+            made = os.open(name, FOLDER_FLAGS | O_NOFOLLOW | O_CLOEXEC, dir_fd=workspace)
             set_owner(owner, made)
             os.close(made)
     finally:

@@ -8,10 +8,13 @@ import ctypes
 import errno
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
+
+from deerflow.config.loader.files import O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW
 
 OPENAT2 = 437
 """System call number, the same on every architecture."""
@@ -25,17 +28,19 @@ class OpenHow(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
-LIBC = ctypes.CDLL(None, use_errno=True)
+LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
 
 def open_beneath(folder: int, path: str, flags: int) -> int:
     """Open `path` below `folder` and return the descriptor. Links are followed as long as they stay below.
 
     The kernel checks during resolution, so concurrent changes do no harm. Kernels before 5.6 and some containers lack
-    openat2: there each folder is opened from its parent, and no link is followed.
+    openat2, and so does macOS: there each folder is opened from its parent, and no link is followed.
     """
+    if LIBC is None:
+        return open_step_by_step(folder, path, flags)
     for _ in range(TRIES):
-        how = OpenHow(flags | os.O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
+        how = OpenHow(flags | O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
         opened: int = LIBC.syscall(OPENAT2, folder, os.fsencode(path), ctypes.byref(how), ctypes.sizeof(how))
         if opened >= 0:
             return opened
@@ -55,10 +60,10 @@ def open_step_by_step(folder: int, path: str, flags: int) -> int:
     descriptor = os.dup(folder)
     try:
         for each in folders:
-            inner = os.open(each, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=descriptor)
+            inner = os.open(each, os.O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, dir_fd=descriptor)
             os.close(descriptor)
             descriptor = inner
-        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=descriptor)
+        return os.open(name, flags | O_NOFOLLOW | O_CLOEXEC, dir_fd=descriptor)
     finally:
         os.close(descriptor)
 
@@ -68,7 +73,7 @@ IGNORED_FOLDERS = frozenset({".home", "node_modules", "__pycache__", ".venv"})
 UNREADABLE = "closed"
 """Marker in place of a link target: the folder could not be read."""
 MAX_DEPTH = 100
-FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FOLDER_FLAGS = os.O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC
 
 
 class FileStat(NamedTuple):

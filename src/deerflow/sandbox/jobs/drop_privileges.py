@@ -1,14 +1,18 @@
 """Limits that a child process sets for itself before it parses untrusted input."""
 
 import os
-import resource
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 
+if sys.platform != "win32":
+    import resource
+
 
 def drop_privileges(cpu_s: int, memory_bytes: int, uid: int | None) -> None:
-    """Limit CPU time and memory, forbid files and processes, and drop root."""
+    """Limit CPU time and memory, forbid files and processes, and drop root. Windows has no such limits."""
+    if sys.platform == "win32":
+        return
     limits: Mapping[int, int] = {
         resource.RLIMIT_CPU: cpu_s,
         resource.RLIMIT_AS: memory_bytes,

@@ -1,9 +1,10 @@
-"""Provider of sandboxes on this machine, isolated by bubblewrap."""
+"""Provider of sandboxes on this machine, isolated by bubblewrap, or on macOS by sandbox-exec."""
 
 import asyncio
 import logging
 import os
 import shutil
+import sys
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Literal
@@ -39,7 +40,16 @@ from deerflow.sandbox.local.launcher.cgroups import MB, Cgroups, find_controller
 from deerflow.sandbox.local.launcher.client import LauncherClient
 from deerflow.sandbox.local.launcher.network import NetworkPolicy
 from deerflow.sandbox.local.output import BoundedText, OutputReader
-from deerflow.sandbox.local.runners import CommandSpec, HostRunner, IsolatedRunner, Isolation, Runner, StoppableRunner
+from deerflow.sandbox.local.runners import (
+    SANDBOX_EXEC,
+    CommandSpec,
+    HostRunner,
+    IsolatedRunner,
+    Isolation,
+    Runner,
+    StoppableRunner,
+    build_sandbox_exec,
+)
 from deerflow.sandbox.local.sandbox import DiskLimitedRunner, LocalSandbox
 from deerflow.sandbox.local.services import ServiceManager
 from deerflow.sandbox.local.toolbox import Toolbox, ToolboxBuilder, read_mtime
@@ -54,6 +64,12 @@ ON_HOST = "commands run as the server itself, without isolation"
 POLLED = "polled every second"
 COMMANDS_OFF = "`bash` is off, because commands cannot be isolated on this machine"
 SERVICES_OFF = "services are not started without isolation, which is not available on this machine"
+CONTAINERS = "containers (`sandbox.use: deerflow.community.aio_sandbox:AioSandboxProvider`)"
+ON_WINDOWS = "Windows cannot isolate commands, and files of threads need a POSIX file system"
+WINDOWS_REMEDY = "run DeerFlow in WSL2 (`wsl --install`, then install it there), or run it in a Linux container"
+MACOS_REMEDY = f"set `sandbox.network` to `none` or `full`, or use {CONTAINERS}"
+MACOS_SERVICES = f"use remote servers or {CONTAINERS}"
+HOMEBREW = "/opt/homebrew/bin"
 NETWORK_SHARING: dict[tuple[Path, int | None, str], bool] = {}
 """Whether sandboxes can share a network namespace, by probed program, its modification time and the configuration."""
 
@@ -68,7 +84,10 @@ class LocalSandboxProvider:
         egress: Egress | None = None,
         find_bubblewrap_programs: Callable[[], Sequence[Path]] = find_bubblewrap,
         builder: ToolboxBuilder | None = None,
+        system: str = sys.platform,
+        sandbox_exec: Path = SANDBOX_EXEC,
     ) -> None:
+        """`system` is the name of the operating system, as in `sys.platform`."""
         self._config = config
         self._host = host
         self._egress = egress or Egress()
@@ -82,6 +101,10 @@ class LocalSandboxProvider:
             TOOLS,
             *([f"{NODE}/bin"] if any(path.startswith(NODE) for path in self._programs) else []),
         ]
+        if system == "darwin":
+            self._program_folders.append(HOMEBREW)
+        self._system = system
+        self._sandbox_exec = sandbox_exec
         self._isolation: Isolation | None = None
         self._report = SandboxReport("none", "not opened", "the sandbox has not been opened")
         self._services = ServiceManager(host.home, host.environment)
@@ -90,8 +113,14 @@ class LocalSandboxProvider:
 
     async def open(self) -> SandboxReport:
         """Check if commands can be isolated on this machine."""
+        if self._system == "win32":
+            self._report = SandboxReport("none", COMMANDS_OFF, ON_WINDOWS, WINDOWS_REMEDY, has_files=False)
+            return self._report
         self._toolbox_search = asyncio.create_task(self._find_toolbox())
         await asyncio.to_thread(self._make_etc)
+        if self._system == "darwin":
+            self._report = self._describe_on_macos()
+            return self._report
         self._isolation, problem = await self._detect_isolation()
         self._report = self._describe(problem)
         return self._report
@@ -100,7 +129,8 @@ class LocalSandboxProvider:
         """Build the Python toolbox unless it exists."""
         if self._toolbox_search is not None:
             await asyncio.shield(self._toolbox_search)
-        if self._toolbox is not None or not self._config.toolbox.enabled or not self._report.runs_commands:
+        is_usable = self._config.toolbox.enabled and self._report.runs_commands and self._report.has_mounts
+        if self._toolbox is not None or not is_usable:
             return
         logger.info("building the Python toolbox of the sandbox; commands can run meanwhile")
         try:
@@ -151,8 +181,9 @@ class LocalSandboxProvider:
 
     async def start_service(self, spec: ServiceSpec) -> Service:
         """Start a service; the caller stops it."""
-        if self._isolation is None and not self._report.runs_commands:
-            raise SandboxError(f"{SERVICES_OFF}: {self._report.problem}; {self._report.remedy}")
+        if self._isolation is None and self._report.tier != "host":
+            remedy = self._report.remedy or MACOS_SERVICES
+            raise SandboxError(f"{SERVICES_OFF}: {self._report.problem or self._report.detail}; {remedy}")
         return await self._services.start(spec, self._isolation, self._profile())
 
     async def prune_homes(self, seeds: Collection[str]) -> None:
@@ -245,7 +276,10 @@ class LocalSandboxProvider:
         self._toolbox = await self._builder.find()
 
     def _make(self, sandbox_id: str, mounts: tuple[Mount, ...]) -> LocalSandbox:
-        runner: Runner = HostRunner(self._profile, mounts)
+        wrapper: Sequence[str] = ()
+        if self._system == "darwin" and self._report.tier == "isolated":
+            wrapper = build_sandbox_exec(self._sandbox_exec, mounts, has_network=self._config.network == "full")
+        runner: Runner = HostRunner(self._profile, mounts, wrapper)
         ripgrep = find_ripgrep()
         search_program = str(ripgrep) if ripgrep else None
         if self._isolation is not None:
@@ -265,6 +299,21 @@ class LocalSandboxProvider:
             search_program=search_program,
             refusal=None if self._report.runs_commands else f"{COMMANDS_OFF}: {self._report.problem}",
         )
+
+    def _describe_on_macos(self) -> SandboxReport:
+        """Return what is available on macOS: sandbox-exec, which can allow or deny the network as a whole."""
+        limits = list_limits(self._config, None)
+        problem = None
+        if not os.access(self._sandbox_exec, os.X_OK):
+            problem = f"{self._sandbox_exec} was not found"
+        elif self._config.network == "allowlist":
+            problem = "sandbox-exec cannot enforce `sandbox.network: allowlist`"
+        if problem is None:
+            detail = f"isolated by {self._sandbox_exec}, network: {self._config.network}"
+            return SandboxReport("isolated", detail, limits=limits, has_mounts=False)
+        if self._config.allow_host_bash:
+            return SandboxReport("host", ON_HOST, problem, MACOS_REMEDY, limits)
+        return SandboxReport("none", COMMANDS_OFF, problem, MACOS_REMEDY)
 
     def _describe(self, problem: str | None) -> SandboxReport:
         if self._isolation is not None:

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from deerflow.config.sections.sandbox import LimitsConfig
@@ -125,12 +126,16 @@ class IsolatedRunner:
 
 
 class HostRunner:
-    """Runner without isolation, as the server's user: only if the configuration allows it."""
+    """Runner as the server's user: without isolation if the configuration allows it, or with `sandbox-exec`."""
 
-    def __init__(self, profile: Callable[[], BubblewrapProfile], mounts: Sequence[Mount]) -> None:
+    def __init__(
+        self, profile: Callable[[], BubblewrapProfile], mounts: Sequence[Mount], wrapper: Sequence[str] = ()
+    ) -> None:
+        """`wrapper` is the program and arguments before each command."""
         self._profile = profile
         self._mounts = mounts
         self._paths = HostPaths(mounts)
+        self._wrapper = wrapper
 
     async def run(self, spec: CommandSpec, reader: OutputReader, timeout_s: float) -> ExitStatus:
         """Run a command to its end; cancelling kills its process group, but not processes that left it."""
@@ -141,9 +146,10 @@ class HostRunner:
         output, output_end = os.pipe()
         try:
             process = await asyncio.create_subprocess_exec(
+                *self._wrapper,
                 *map(self._paths.to_host, spec.argv),
                 cwd=resolved.mount.folder.joinpath(*resolved.parts),
-                env={**self._profile().environment({}), "HOME": str(resolved.mount.folder), **self._variables(spec)},
+                env=self._environment(resolved.mount.folder, spec.env),
                 stdin=subprocess.DEVNULL,
                 stdout=output_end,
                 stderr=output_end,
@@ -172,8 +178,13 @@ class HostRunner:
             async with asyncio.timeout(KILL_TIMEOUT_S):
                 await process.wait()
 
-    def _variables(self, spec: CommandSpec) -> dict[str, str]:
-        return {name: self._paths.to_host(value) for name, value in spec.env.items()}
+    def _environment(self, home: Path, env: Mapping[str, str]) -> dict[str, str]:
+        own = {"HOME": str(home)}
+        temporary = next((mount.folder for mount in self._mounts if mount.path == TEMPORARY), None)
+        if self._wrapper and temporary is not None:  # the common folder cannot be written
+            own["TMPDIR"] = str(temporary)
+        variables = {name: self._paths.to_host(value) for name, value in env.items()}
+        return {**self._profile().environment({}), **own, **variables}
 
     async def aclose(self) -> None:
         """Do nothing: no resource is held."""
@@ -222,6 +233,38 @@ def compile_paths(paths: Iterable[str]) -> re.Pattern[str]:
     """Return a pattern for any of the paths as a whole, the longest first."""
     longest_first = sorted(paths, key=len, reverse=True)
     return re.compile(rf"(?<![\w./-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w.-])")
+
+
+SANDBOX_EXEC = Path("/usr/bin/sandbox-exec")
+"""Program of macOS that limits what a command may do."""
+WRITABLE_DEVICES = ("/dev/null", "/dev/zero", "/dev/tty", "/dev/stdout", "/dev/stderr", "/dev/dtracehelper")
+PRIVATE_FOLDERS = ("/Users", "/Volumes", "/Library/Keychains", "/private/var/root")
+"""Folders of macOS that hold data of users; commands cannot read them, except for their own mounts."""
+
+
+def build_sandbox_exec(program: Path, mounts: Sequence[Mount], *, has_network: bool) -> list[str]:
+    """Return the arguments of `sandbox-exec` for a thread: it may read the system, and write to its own folders only.
+
+    Later rules win over earlier ones. Paths are parameters, so that they need no quoting.
+    """
+    folders = {f"MOUNT_{number}": mount for number, mount in enumerate(mounts)}
+    readable = "".join(f'(subpath (param "{name}"))' for name in folders)
+    writable = "".join(f'(subpath (param "{name}"))' for name, mount in folders.items() if not mount.read_only)
+    private = "".join(f'(subpath "{folder}")' for folder in PRIVATE_FOLDERS)
+    devices = "".join(f'(literal "{device}")' for device in WRITABLE_DEVICES)
+    rules = [
+        "(version 1)",
+        "(allow default)",
+        f"(deny file-read-data {private})",
+        f"(allow file-read* {readable})" if readable else "",
+        "(deny file-write*)",
+        f"(allow file-write* {writable}{devices})",
+        "" if has_network else "(deny network*)",
+        "(deny appleevent-send)",
+        "(deny signal (target others))",
+    ]
+    parameters = [word for name, mount in folders.items() for word in ("-D", f"{name}={mount.folder.resolve()}")]
+    return [str(program), *parameters, "-p", "\n".join(filter(None, rules))]
 
 
 class StoppableRunner:

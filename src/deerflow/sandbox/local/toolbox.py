@@ -1,7 +1,6 @@
 """Python toolbox: an environment with common packages, built once and mounted read-only in every sandbox."""
 
 import asyncio
-import fcntl
 import hashlib
 import importlib.util
 import json
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from deerflow.config.loader.files import O_CLOEXEC, acquire_lock
 from deerflow.config.sections.sandbox import ToolboxConfig
 from deerflow.domain.errors import SandboxError
 from deerflow.sandbox.files.mounts import HOME
@@ -302,11 +302,11 @@ def is_within(path: Path, folders: Sequence[Path]) -> bool:
 def is_locked(folder: Path) -> bool:
     """Return True if a process builds in `folder`."""
     try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(folder, os.O_RDONLY | O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        acquire_lock(descriptor, shared=True, wait=False)
     except BlockingIOError:
         return True
     finally:
@@ -317,7 +317,7 @@ def is_locked(folder: Path) -> bool:
 @asynccontextmanager
 async def hold_lock(folder: Path) -> AsyncIterator[int]:
     """Wait for the build lock of `folder`, also held by other processes, and yield its descriptor."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(folder, os.O_RDONLY | O_CLOEXEC)
     try:
         # A child process waits, because a waiting thread cannot be cancelled. The lock belongs to the shared open file.
         wait = f"import fcntl; fcntl.flock({descriptor}, fcntl.LOCK_EX)"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
+from deerflow.config.loader.files import O_CLOEXEC, O_DIRECTORY, O_PATH
 from deerflow.domain.errors import TooLarge
 from deerflow.sandbox.files.mounts import AREAS, thread_folder, user_data_folder
 from deerflow.sandbox.files.traversal import open_beneath
@@ -32,7 +33,7 @@ RESERVE = 256 * MB
 MIN_FILE_BYTES = 4096
 """Minimum count of a file: empty files use an inode, and inodes are limited."""
 MAX_PATH_CHARS = 3000
-FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY
+FOLDER_FLAGS = os.O_RDONLY | O_DIRECTORY
 
 
 class DiskMonitor:
@@ -230,7 +231,7 @@ def measure_disk(folder: Path) -> int:
     """Return the bytes on disk below a folder. No link is followed."""
     total, pending = 0, Pending()
     with suppress(OSError):
-        pending.append((OpenFolder(os.open(folder.parent, FOLDER_FLAGS | os.O_CLOEXEC)), folder.name))
+        pending.append((OpenFolder(os.open(folder.parent, FOLDER_FLAGS | O_CLOEXEC)), folder.name))
     while pending:
         with suppress(OSError):  # removed meanwhile
             total += measure_folder(*pending.pop(), pending)
@@ -257,10 +258,10 @@ def open_folder(base: int, path: str) -> int:
     try:
         return open_beneath(base, path, FOLDER_FLAGS)
     except PermissionError:
-        closed = OpenFolder(open_beneath(base, path, os.O_PATH | os.O_DIRECTORY))
+        closed = OpenFolder(open_beneath(base, path, O_PATH | O_DIRECTORY))
         itself = Path(f"/proc/self/fd/{closed.descriptor}")
         itself.chmod(stat.S_IMODE(itself.stat().st_mode) | stat.S_IRWXU)
-        return os.open(itself, FOLDER_FLAGS | os.O_CLOEXEC)
+        return os.open(itself, FOLDER_FLAGS | O_CLOEXEC)
 
 
 def get_free_bytes(folder: Path) -> int:
@@ -300,7 +301,7 @@ def remove_folder(folder: Path) -> None:
         OSError: Something cannot be deleted.
     """
     with suppress(FileNotFoundError):
-        above = OpenFolder(os.open(folder.parent, FOLDER_FLAGS | os.O_CLOEXEC))
+        above = OpenFolder(os.open(folder.parent, FOLDER_FLAGS | O_CLOEXEC))
         root = OpenFolder(open_folder(above.descriptor, folder.name))
         while folders := flatten_folder(root, root):
             for name in folders:

@@ -7,6 +7,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+from deerflow.config.loader.files import O_CLOEXEC, O_NOFOLLOW
 from deerflow.domain.files import USER_DATA, ChangeStatus, DiffOmission, FileChange, WorkspaceChanges
 from deerflow.sandbox.files.files import READ_FLAGS, TEMPORARY_PREFIX, UPLOAD_PREFIX
 from deerflow.sandbox.files.traversal import FileStat, TreeEntry
@@ -130,7 +131,7 @@ def read_new_text(found: TreeEntry) -> Text:
     if found.stat.size > MAX_TEXT:
         return "too large"
     try:
-        descriptor = os.open(found.name, READ_FLAGS | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=found.folder)
+        descriptor = os.open(found.name, READ_FLAGS | O_NOFOLLOW | O_CLOEXEC, dir_fd=found.folder)
         with os.fdopen(descriptor, "rb") as file:
             is_it = os.fstat(descriptor).st_ino == found.stat.inode
             return file.read(MAX_TEXT) if is_it else "no copy"

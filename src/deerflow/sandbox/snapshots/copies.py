@@ -4,9 +4,9 @@ Copies share blocks with the originals where the file system supports it.
 """
 
 import errno
-import fcntl
 import logging
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -14,8 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
+from deerflow.config.loader.files import O_CLOEXEC, O_NOFOLLOW
 from deerflow.sandbox.files.files import READ_FLAGS
 from deerflow.sandbox.files.traversal import FileStat, TreeEntry
+
+if sys.platform != "win32":
+    import fcntl
 
 logger = logging.getLogger(__name__)
 
@@ -106,11 +110,11 @@ class CopyStore:
         return name
 
     def _make(self, found: TreeEntry, name: str) -> None:
-        source = os.open(found.name, READ_FLAGS | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=found.folder)
+        source = os.open(found.name, READ_FLAGS | O_NOFOLLOW | O_CLOEXEC, dir_fd=found.folder)
         try:
             if os.fstat(source).st_ino != found.stat.inode:
                 raise OSError(errno.ESTALE, "replaced by another file")
-            target = os.open(self._contents / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            target = os.open(self._contents / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | O_CLOEXEC, 0o600)
             try:
                 copy_content(source, target, min(found.stat.size, self._limits.file_bytes))
             finally:
@@ -127,7 +131,7 @@ def is_settled(entry: FileStat, at_ns: int) -> bool:
 def has_content(found: TreeEntry, copy: Path) -> bool:
     """Return True if a file of a walk has the content of a copy."""
     try:
-        descriptor = os.open(found.name, READ_FLAGS | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=found.folder)
+        descriptor = os.open(found.name, READ_FLAGS | O_NOFOLLOW | O_CLOEXEC, dir_fd=found.folder)
         with os.fdopen(descriptor, "rb") as file, copy.open("rb") as other:
             while chunk := file.read(CHUNK_BYTES):
                 if chunk != other.read(CHUNK_BYTES):
@@ -139,7 +143,7 @@ def has_content(found: TreeEntry, copy: Path) -> bool:
 
 def copy_from(file: Path, target: int) -> None:
     """Copy the content of a file to a new file."""
-    source = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    source = os.open(file, os.O_RDONLY | O_CLOEXEC)
     try:
         copy_content(source, target, os.fstat(source).st_size)
     finally:
@@ -148,6 +152,10 @@ def copy_from(file: Path, target: int) -> None:
 
 def copy_content(source: int, target: int, size: int) -> None:
     """Copy the first `size` bytes to a new file: by sharing blocks where possible, else in the kernel."""
+    if sys.platform != "linux":  # others cannot copy between files in the kernel, or do it by other calls
+        while size > 0 and (content := os.read(source, min(size, CHUNK_BYTES))):
+            size -= os.write(target, content)
+        return
     if size > SMALL_FILE:
         with suppress(OSError):
             fcntl.ioctl(target, FICLONE, source)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
+from deerflow.config.loader.files import O_CLOEXEC, O_NOFOLLOW
 from deerflow.domain.errors import FileProblem
 from deerflow.domain.files import UPLOADS
 from deerflow.sandbox.files.files import CREATE_FLAGS, READ_FLAGS, TEMPORARY_PREFIX, UPLOAD_PREFIX
@@ -178,7 +179,7 @@ def copy_entry(found: TreeEntry, folder: int) -> None:
 def copy_file(found: TreeEntry, folder: int) -> None:
     """Create a copy of a file in `folder`, with its permissions and modification time."""
     try:
-        source = os.open(found.name, READ_FLAGS | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=found.folder)
+        source = os.open(found.name, READ_FLAGS | O_NOFOLLOW | O_CLOEXEC, dir_fd=found.folder)
     except UNAVAILABLE as problem:
         logger.warning("skipped %r while copying files: %s", found.path, problem)
         return

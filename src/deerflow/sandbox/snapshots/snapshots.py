@@ -4,7 +4,6 @@ One snapshot is stored per thread: a manifest of all files, and a copy of each. 
 snapshot keep their copy, so a snapshot costs little more than a walk over the folders.
 """
 
-import fcntl
 import json
 import logging
 import os
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deerflow.config.loader.files import acquire_lock
 from deerflow.domain.errors import FileProblem
 from deerflow.domain.files import USER_DATA, WorkspaceChanges
 from deerflow.sandbox.files.mounts import AREAS
@@ -167,7 +167,7 @@ class Snapshots:
         self.folder.mkdir(mode=0o700, exist_ok=True)
         descriptor = os.open(self.folder, FOLDER_FLAGS)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            acquire_lock(descriptor)
             yield
         finally:
             os.close(descriptor)

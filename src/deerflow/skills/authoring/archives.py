@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from deerflow.config.loader.files import O_CLOEXEC, O_NOFOLLOW
 from deerflow.domain.errors import SkillRefused
 from deerflow.sandbox.archives import (
     CHUNK_BYTES,
@@ -170,7 +171,7 @@ def write_member(source: IO[bytes], member: ArchiveMember, folder: Path, remaini
     target = folder / member.path
     target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     mode = 0o755 if (member.info.external_attr >> 16) & 0o111 else 0o644
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode)
     written = 0
     with os.fdopen(descriptor, "wb") as file:
         os.fchmod(descriptor, mode)

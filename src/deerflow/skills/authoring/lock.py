@@ -4,7 +4,6 @@ The file is next to the skill folder, where no sandbox can write. Changed skills
 users may edit their own files.
 """
 
-import fcntl
 import hashlib
 import logging
 import os
@@ -16,12 +15,12 @@ from pathlib import Path
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from deerflow.config.loader.files import replace_file
+from deerflow.config.loader.files import O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK, acquire_lock, replace_file
 from deerflow.skills.folders import MAX_FILES, find_skills
 from deerflow.skills.format import SKILL_FILE
 
 CHUNK_SIZE = 1024 * 1024
-READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+READ_FLAGS = os.O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC
 
 
 def hash_files(folder: Path) -> dict[str, str]:
@@ -167,7 +166,7 @@ def is_locked(folder: Path) -> bool:
     """Return True if a change is in progress. Its author triggers another check."""
     try:
         with (folder / MUTEX_FILE).open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            acquire_lock(file, shared=True, wait=False)
     except FileNotFoundError:
         return False
     except BlockingIOError:

@@ -1,6 +1,5 @@
 """File storage of custom skills. All methods block."""
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -13,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
-from deerflow.config.loader.files import replace_file
+from deerflow.config.loader.files import acquire_lock, replace_file
 from deerflow.domain.errors import Conflict, InvalidRequest, NotFound
 from deerflow.domain.usage import ModelBudget
 from deerflow.sandbox.snapshots.diffs import diff_texts, format_name
@@ -240,7 +239,7 @@ class SkillStore:
         folder = owner_folder(self._home, owner)
         folder.mkdir(mode=0o755, parents=True, exist_ok=True)
         with (folder / MUTEX_FILE).open("wb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            acquire_lock(file)
             yield
 
 
