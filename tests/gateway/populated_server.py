@@ -62,6 +62,8 @@ SECRET = "kingfisher"
 """Word in all data of the owner."""
 
 
+ENDLESS = "GET /api/threads/{thread_id}/stream"
+"""Route whose response goes on until the client disconnects."""
 OUTPUTS = "/mnt/user-data/outputs"
 WAIT = "Wait until you are stopped."
 
@@ -287,4 +289,9 @@ def send_example(http: httpx.Client, example: Example, ids: Mapping[str, str]) -
         files = [(name, ("example.md", text)) for name, texts in example.files.items() for text in texts]
         return http.request(example.method, url, params=query, files=files)
     content = {"content": body, "headers": {"content-type": "application/json"}} if example.body is not None else {}
+    if example.name == ENDLESS:
+        with http.stream(example.method, url, params=query) as response:
+            if not response.is_success:
+                response.read()
+            return response
     return http.request(example.method, url, params=query, **content)
