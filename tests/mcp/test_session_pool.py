@@ -38,6 +38,7 @@ class FakeSession:
         self.address = address
         self.is_over = False
         self.is_busy = False
+        self.log = ""
         self.closed = asyncio.Event()
 
     async def open(self) -> ServerListing:
