@@ -31,6 +31,7 @@ export function ServerLog({ server: { log, enabled } }: { server: McpServer }) {
   if (log === "" || !enabled) return null;
   return (
     <pre
+      role="log"
       aria-label={strings.log}
       className="max-h-60 overflow-auto rounded-box bg-raised px-3 py-2 font-mono text-small whitespace-pre-wrap [overflow-wrap:anywhere]"
     >
