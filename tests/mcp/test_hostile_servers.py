@@ -13,6 +13,7 @@ from deerflow.domain.identity import LOCAL_USER
 from deerflow.mcp.catalog import FIRST_COMPLAINT_S, WatchedServer
 from deerflow.mcp.session.calls import ServerAddress
 from deerflow.mcp.session.results import MAX_SCHEMA_DEPTH
+from deerflow.mcp.status import suggest_fix
 from deerflow.testing import calling
 from tests.conformance.command_suite import wait_until
 from tests.mcp.support import (
@@ -229,6 +230,8 @@ def test_slow_start_is_reported_with_a_remedy() -> None:
     watched.since -= timedelta(seconds=FIRST_COMPLAINT_S + 1)
     expected = "no answer yet; it has 60 s to start; 'npx' fetches packages, which \"network\": false prevents"
     assert watched.to_status(str).error == expected
+    engine = McpServerConfig.model_validate({"command": "docker", "args": ["run", "-i", "--rm", "x"]})
+    assert suggest_fix(engine).startswith("; the sandbox does not show the socket of the engine")
 
 
 async def test_arguments_name_what_a_server_can_read(tmp_path: Path) -> None:

@@ -127,6 +127,7 @@ class McpServerError(DeerFlowError):
 
 
 PACKAGE_RUNNERS = frozenset({"npx", "uvx", "bunx", "pnpx", "uv", "npm", "pnpm", "yarn", "pipx"})
+ENGINES = frozenset({"docker", "podman", "nerdctl"})
 VISIBLE_PATHS = ("/usr", "/bin", "/lib", "/etc", "/tmp", "/mnt/user-data", "/proc", "/dev")
 
 
@@ -135,6 +136,8 @@ def suggest_fix(config: McpServerConfig) -> str:
     if config.type != "stdio":
         return ""
     hints = []
+    if Path(config.command or "").name in ENGINES:
+        hints.append("the sandbox does not show the socket of the engine; start the container yourself and use its URL")
     if downloads_program(config) and config.network is False:
         hints.append(f'{config.command!r} fetches packages, which "network": false prevents')
     elif get_network(config) == "public":
