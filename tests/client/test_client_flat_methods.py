@@ -109,6 +109,7 @@ FLAT_NAMES = {
     "get_mcp_pins": "mcp.get_pins",
     "accept_mcp_tools": "mcp.accept_tools",
     "start_mcp_login": "mcp.start_login",
+    "import_mcp_servers": "mcp.import_text",
     "finish_mcp_login": "mcp.finish_login",
     "get_mcp_login": "mcp.get_login",
     "forget_mcp_login": "mcp.delete_login",

@@ -60,6 +60,40 @@ def test_a_disabled_server_needs_no_variables(file: Path) -> None:
     assert read(file).mcp_servers["later"].url == "$NOT_YET"
 
 
+FOREIGN_FILES = {
+    "Claude Desktop": {"mcpServers": {"a": {"command": "npx", "args": ["-y", "x"], "env": {"KEY": "canary"}}}},
+    "Cline": {"mcpServers": {"a": {"command": "npx", "disabled": True, "autoApprove": ["x"], "timeout": 60}}},
+    "Cursor": {"mcpServers": {"a": {"url": "https://a/mcp", "headers": {"K": "${env:TOKEN}"}}}},
+    "Gemini": {"mcpServers": {"a": {"httpUrl": "https://a/mcp", "trust": True}}},
+    "Roo": {"mcpServers": {"a": {"type": "streamable-http", "url": "https://a/mcp", "alwaysAllow": []}}},
+    "VS Code": {"servers": {"a": {"command": "npx", "env": {"KEY": "${input:token}"}}}, "inputs": [{"id": "token"}]},
+    "VS Code settings": {"mcp": {"servers": {"a": {"type": "http", "url": "https://a/mcp"}}}},
+    "Windsurf": {"mcpServers": {"a": {"serverUrl": "https://a/sse"}}},
+}
+
+
+@pytest.mark.parametrize("program", FOREIGN_FILES)
+def test_reads_files_of_other_programs(tmp_path: Path, program: str) -> None:
+    file = tmp_path / "f.json"
+    file.write_text(json.dumps(FOREIGN_FILES[program]))
+    server = read(file).mcp_servers["a"]
+    assert server.type == {"Claude Desktop": "stdio", "Cline": "stdio", "VS Code": "stdio", "Windsurf": "sse"}.get(
+        program, "http"
+    )
+    assert server.enabled is (program != "Cline")
+    assert {*server.env.values(), *server.headers.values()} <= {"canary"}
+    assert read_raw_extensions(file).keys() == {"mcpServers"}
+
+
+def test_servers_of_both_sections_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "f.json"
+    file.write_text('{"servers": {"b": {"command": "npx"}}, "mcpServers": {"a": {"command": "npx"}}, "skills": {}}')
+    assert list(read(file).mcp_servers) == ["a", "b"]
+    file.write_text('{"servers": []}')
+    with pytest.raises(ConfigError, match="servers: unknown key"):
+        read(file)
+
+
 MISTAKES = {
     "a misspelled key": (
         {"mcpServers": {"a": {"comand": "x"}}},
@@ -69,10 +103,14 @@ MISTAKES = {
         {"mcpServers": {"a": {"args": []}}},
         "f.json:3: mcpServers.a: a server of type 'stdio' needs 'command'",
     ),
-    "a URL without a type": (
-        {"mcpServers": {"a": {"url": "https://a"}}},
+    "a URL with the type of a command": (
+        {"mcpServers": {"a": {"type": "stdio", "url": "https://a"}}},
         "f.json:3: mcpServers.a: a server of type 'stdio' needs 'command'; "
         'a server with \'url\' needs "type": "http" or "sse"',
+    ),
+    "an unknown key in a file of VS Code": (
+        {"servers": {"a": {"comand": "x"}}},
+        "f.json:4: mcpServers.a.comand: unknown key; did you mean 'command'?",
     ),
     "no URL": (
         {"mcpServers": {"my server": {"type": "sse"}}},

@@ -102,10 +102,25 @@ def test_locates_json_that_is_not_yaml_at_its_file() -> None:
     assert str(document.locate(("a",))) == "f"
 
 
+def test_json_may_have_comments_and_trailing_commas() -> None:
+    text = """// servers
+{
+  "a": ["http://x/*y*/", 1, /* one, two */ ], // ,]
+  "b": {"c": "\\"//", }, /* last
+  */
+}"""
+    document = parse_json(text, "f")
+    assert document.data == {"a": ["http://x/*y*/", 1], "b": {"c": '"//'}}
+    assert document.locate(("b", "c")).line == 4
+    assert parse_json("/* " * 100_000 + "*/{}", "f").data == {}
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('{"a": 1,\n}', "is expected here|trailing comma is not allowed"),
+        ('{"a": 1,\n,}', "f:2: a key in double quotes is expected here"),
+        ('{"a": 1 // one\n "b": /* two\n */ 2}', "f:2: a ',' or the closing bracket is missing here"),
+        ('{"a": 1 /* no end', "f:1: a ',' or the closing bracket is missing here"),
         ("{a: 1}", "f:1: a key in double quotes is expected here"),
         ('{"a": 1\n "b": 2}', "f:2: a ',' or the closing bracket is missing here"),
         ('{"a" 1}', "f:1: a ':' is missing here"),

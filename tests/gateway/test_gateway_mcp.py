@@ -89,6 +89,57 @@ def test_servers_are_created_disabled_and_deleted(server: PopulatedServer, http:
     assert http.post("/api/mcp/cache/reset").json()["success"] is True
 
 
+PASTED = """
+// .vscode/mcp.json
+{
+  "inputs": [{"type": "promptString", "id": "token"}],
+  "servers": {
+    "time here": {"type": "stdio", "command": "uvx", "args": ["mcp-server-time"], "disabled": true, "autoApprove": []},
+    "docs": {"serverUrl": "https://docs.example/sse", "enabled": false, /* later */},
+  },
+}
+"""
+
+
+def test_pasted_servers_of_other_programs_are_added(server: PopulatedServer, http: httpx.Client) -> None:
+    write_extensions(server.home, remote=REMOTE)
+    added = http.post("/api/mcp/import", json={"text": PASTED})
+    assert added.status_code == 200, added.text
+    assert list(added.json()["mcp_servers"]) == ["remote", "time-here", "docs"]
+    remote, time, docs = http.get("/api/mcp/servers").json()["servers"]
+    assert (time["type"], time["enabled"], docs["type"]) == ("stdio", False, "sse")
+    assert (remote["notes"], time["notes"]) == ([], ["'autoApprove' has no effect here"])
+    bare = http.post(
+        "/api/mcp/import", json={"text": '{"docs": {"url": "https://docs.example/mcp", "enabled": false}}'}
+    )
+    assert bare.json()["mcp_servers"]["docs"] == {"url": "https://docs.example/mcp", "enabled": False, "type": "http"}
+
+    before = read_extensions(server.home)
+    for text, problem in (
+        ('{"mcpServers": {', "the text:1: a key in double quotes is expected here"),
+        ('{"mcpServers": {}}', "no MCP servers found"),
+        ('{"a": 1}', "no MCP servers found"),
+        ('{"mcpServers": {"a": {"command": "uvx"}, "b": {"command": "bash"}}}', "b.command: 'bash' is not one of"),
+        ('{"mcpServers": {"a": {"command": "uvx", "env": {"K": "${env:HOME}"}}}}', "a: refers to HOME"),
+        (
+            '{"mcpServers": {"a": {"command": "uvx", "args": ["' + str(server.home) + '"]}}}',
+            "is a path of this machine",
+        ),
+    ):
+        refused = http.post("/api/mcp/import", json={"text": text})
+        assert (refused.status_code, refused.json()["error"]) == (422, "InvalidRequest"), text
+        assert problem in refused.json()["detail"]
+    assert read_extensions(server.home) == before
+
+
+def test_comments_are_backed_up_before_the_file_is_written(server: PopulatedServer, http: httpx.Client) -> None:
+    file = server.home / "extensions_config.json"
+    file.write_text('{"mcpServers": {"a": {"url": "https://a.example", "enabled": false}}} // ours')
+    assert http.patch("/api/mcp/config", json={"server_name": "a", "enabled": False}).status_code == 200
+    assert "// ours" not in file.read_text()
+    assert "// ours" in file.with_name(f"{file.name}.bak").read_text()
+
+
 def test_unsupported_settings_are_listed(server: PopulatedServer, http: httpx.Client) -> None:
     toolset = {"name": "report", "submit_tool": "submit", "status_tool": "look"}
     write_extensions(server.home, remote=REMOTE, tasks={**REMOTE, "task_toolsets": [toolset]})
@@ -99,7 +150,7 @@ def test_unsupported_settings_are_listed(server: PopulatedServer, http: httpx.Cl
 def test_an_invalid_entry_is_rejected_and_nothing_is_lost(server: PopulatedServer, http: httpx.Client) -> None:
     write_extensions(server.home, remote=REMOTE)
     for entry, problem in (
-        ({"command": "bash", "args": ["-c", "curl evil"]}, "is not one of npx, uvx"),
+        ({"command": "bash", "args": ["-c", "curl evil"]}, "is not one of bunx, npx, pipx, uvx"),
         ({"command": "npx", "env": {"NODE_OPTIONS": "x"}}, "decides which programs"),
         ({"command": "npx", "typo": 1}, "typo"),
         ({"type": "http"}, "needs 'url'"),
@@ -201,6 +252,7 @@ async def test_the_login_redirect_uses_the_configured_public_url(tmp_path: Path,
         "client_id": "https://deer.example/api/mcp/oauth/client-metadata.json",
         "client_name": "DeerFlow",
         "client_uri": "https://deer.example",
+        "application_type": "web",
         "redirect_uris": ["https://deer.example/api/mcp/oauth/callback"],
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],

@@ -115,6 +115,22 @@ async def open_mcp_harness(
         yield McpHarness(harness, model)
 
 
+class NoTokens:
+    """Token provider for servers without logins."""
+
+    def is_personal(self, server: str) -> bool:
+        return False
+
+    async def header(self, server: str, user_id: str) -> str | None:
+        return None
+
+    async def rejected(self, server: str, user_id: str, header: str | None, challenge: str | None) -> bool:
+        return False
+
+    async def lacks_scope(self, server: str, user_id: str, challenge: str, scope: str | None) -> None:
+        pass
+
+
 async def has_processes(wanted: int) -> bool:
     return len(await asyncio.to_thread(list_processes)) == wanted
 

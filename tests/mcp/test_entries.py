@@ -64,7 +64,7 @@ def test_does_not_restore_secrets_of_another_server() -> None:
 @pytest.mark.parametrize(
     ("entry", "problem"),
     [
-        ({"command": "bash"}, "is not one of npx, uvx"),
+        ({"command": "bash"}, "is not one of bunx, npx, pipx, uvx"),
         ({"command": "/usr/bin/npx"}, "is not one of"),
         ({"command": "npx", "args": ["-c", "touch /tmp/x"]}, "runs or loads a text"),
         ({"command": "npx", "args": ["-ctouch /tmp/x"]}, "runs or loads a text"),

@@ -2,16 +2,28 @@
 
 import asyncio
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import psutil
 import pytest
 
+from deerflow.config.sections.extensions import McpServerConfig
 from deerflow.domain.identity import LOCAL_USER
+from deerflow.mcp.catalog import FIRST_COMPLAINT_S, WatchedServer
+from deerflow.mcp.session.calls import ServerAddress
 from deerflow.mcp.session.results import MAX_SCHEMA_DEPTH
+from deerflow.mcp.status import suggest_fix
 from deerflow.testing import calling
 from tests.conformance.command_suite import wait_until
-from tests.mcp.support import build_hostile_entry, open_mcp_harness, write_servers
+from tests.mcp.support import (
+    HOSTILE_SERVER,
+    PYTHON,
+    build_hostile_entry,
+    has_processes,
+    open_mcp_harness,
+    write_servers,
+)
 
 MB = 1024 * 1024
 
@@ -174,6 +186,67 @@ async def test_server_has_no_network_and_no_foreign_variables(tmp_path: Path) ->
         seen = json.loads(environment.text)
         assert seen["OWN"] == "yes" and seen["uid"] != 0
         assert set(seen) <= {"uid", "OWN", *ORDINARY}
+
+
+async def test_package_runner_reaches_no_service_of_the_machine(tmp_path: Path) -> None:
+    listener = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+    port = listener.sockets[0].getsockname()[1]
+    runner = tmp_path / "npx"
+    runner.write_text(f'#!/bin/sh\nexec {PYTHON} "$@"\n')
+    runner.chmod(0o755)
+    entry = {**build_hostile_entry(), "command": str(runner), "paths": [str(runner), str(HOSTILE_SERVER)]}
+    servers = {"s": entry, "off": {**entry, "network": False}}
+    # In its own network there is nothing but the proxy, which forwards to public addresses only.
+    dialled = (f"127.0.0.1:{port}", "127.0.0.1:3128")
+    turns = (*(calling(f"{name}_dial", value=value) for name in servers for value in dialled), "done")
+    async with listener, open_mcp_harness(tmp_path, servers, *turns) as world:
+        await world.wait_until_listed()
+        await world.run()
+        service, proxy, *offline = await world.results()
+        assert service.status == "error" and "refused" in service.text
+        assert proxy.text == "connected"
+        assert [each.status for each in offline] == ["error", "error"]
+
+
+async def test_output_is_shown_while_a_server_is_connected(tmp_path: Path) -> None:
+    program = 'echo "fetching $KEY" >&2; read -r line; exec sleep 60'
+    servers = {"s": {"command": "/bin/bash", "args": ["-c", program], "env": {"KEY": "a package"}}}
+    async with open_mcp_harness(tmp_path, servers) as world:
+        await world.harness.core.mcp.prepare(LOCAL_USER.user_id, wait_s=0.0)
+
+        async def is_shown() -> bool:
+            await has_processes(0)  # takes a moment
+            return world.status("s").log == "fetching a package"
+
+        await wait_until(is_shown)
+        assert (world.status("s").state, world.status("s").error) == ("connecting", None)
+
+
+def test_slow_start_is_reported_with_a_remedy() -> None:
+    config = McpServerConfig.model_validate({"command": "npx", "args": ["x"], "network": False})
+    watched = WatchedServer(ServerAddress("s", config, "key", "", None))
+    watched.set_state("connecting")
+    assert watched.to_status(str).error is None
+    watched.since -= timedelta(seconds=FIRST_COMPLAINT_S + 1)
+    expected = "no answer yet; it has 60 s to start; 'npx' fetches packages, which \"network\": false prevents"
+    assert watched.to_status(str).error == expected
+    engine = McpServerConfig.model_validate({"command": "docker", "args": ["run", "-i", "--rm", "x"]})
+    assert suggest_fix(engine).startswith("; the sandbox does not show the socket of the engine")
+
+
+async def test_arguments_name_what_a_server_can_read(tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    (package / "lib").mkdir(parents=True)
+    (package / "pyproject.toml").write_text("[project]\n")
+    (package / "lib" / "server.py").write_bytes(HOSTILE_SERVER.read_bytes())
+    (tmp_path / "note.txt").write_text("private")
+    peeked = [package / "pyproject.toml", tmp_path / "note.txt"]
+    entry = {"command": PYTHON, "args": [str(package / "lib" / "server.py")]}
+    turns = (*(calling("s_peek", value=str(path)) for path in peeked), "done")
+    async with open_mcp_harness(tmp_path, {"s": entry}, *turns) as world:
+        await world.wait_until_listed()
+        await world.run()
+        assert [each.status for each in await world.results()] == ["success", "error"]
 
 
 async def test_configuration_change_applies_to_the_next_run(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Tests of MCP servers in a harness: loaded with the first configured server."""
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,11 @@ import pytest
 from deerflow.config.source import open_source
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.harness import open_harness
+from deerflow.harness.mcp import ServiceStarter
 from deerflow.mcp.status import ToolOffer
+from deerflow.sandbox.files.mounts import thread_folder
+from deerflow.sandbox.jobs.services import ServiceSpec
+from tests.mcp.support import create_source
 
 USER = LOCAL_USER.user_id
 WITHOUT_SERVERS = """
@@ -55,3 +60,25 @@ async def test_server_added_later_is_listed_for_the_next_run(tmp_path: Path) -> 
         (status,) = harness.resources.mcp_servers.catalog.statuses(USER)
 
     assert (status.name, status.state) == ("gone", "failed")
+
+
+class SandboxesWithoutServices:
+    """Provider that cannot start services, like that of containers."""
+
+
+async def test_servers_run_where_the_sandbox_is_a_container(tmp_path: Path) -> None:
+    source = create_source(tmp_path, {})
+    starter = ServiceStarter(source, SandboxesWithoutServices())  # type: ignore[arg-type]
+    workspace = thread_folder(source.current.home, "ada", "t1") / "user-data" / "workspace"
+    program = ("/bin/bash", "-c", "read -r name; echo hello > $name; id -u")
+    services = [await starter.start(ServiceSpec(name, program, "ada", "t1")) for name in ("a", "b")]
+    try:
+        for name, service in zip("ab", services, strict=True):
+            await service.write(f"{name}.txt\n".encode())
+            async with asyncio.timeout(20):
+                assert int(await service.output.readline()) != 0
+            assert (workspace / f"{name}.txt").read_text() == "hello\n"
+    finally:
+        for service in services:
+            await service.aclose()
+        await starter.aclose()

@@ -10,24 +10,9 @@ from deerflow.mcp.session.calls import McpToolCall, PendingCall, ServerAddress, 
 from deerflow.mcp.session.pool import SessionPool
 from deerflow.mcp.status import McpServerError, ServerListing
 from deerflow.sandbox.jobs.services import Service, ServiceSpec
+from tests.mcp.support import NoTokens
 
 STDIO, HTTP = McpServerConfig(command="x"), McpServerConfig(type="http", url="http://x")
-
-
-class NoTokens:
-    """Token provider for servers without logins."""
-
-    def is_personal(self, server: str) -> bool:
-        return False
-
-    async def header(self, server: str, user_id: str) -> str | None:
-        return None
-
-    async def rejected(self, server: str, user_id: str, header: str | None, challenge: str | None) -> bool:
-        return False
-
-    async def lacks_scope(self, server: str, user_id: str, challenge: str, scope: str | None) -> None:
-        pass
 
 
 class FakeSession:
@@ -38,6 +23,7 @@ class FakeSession:
         self.address = address
         self.is_over = False
         self.is_busy = False
+        self.log = ""
         self.closed = asyncio.Event()
 
     async def open(self) -> ServerListing:

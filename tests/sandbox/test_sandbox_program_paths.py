@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from deerflow.domain.errors import SandboxError
-from deerflow.sandbox.local.programs import resolve_program
+from deerflow.sandbox.local.programs import find_argument_paths, resolve_program
 
 
 def test_program_is_mounted_with_its_installation_folder(tmp_path: Path) -> None:
@@ -33,3 +33,41 @@ def test_program_is_mounted_with_its_installation_folder(tmp_path: Path) -> None
         needed("/nowhere/serve")
     with pytest.raises(SandboxError, match="correct 'paths'"):
         needed("env", tmp_path / "missing")
+
+
+def test_arguments_show_packages_files_and_folders(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    package, single, folder = tmp_path / "srv" / "weather", tmp_path / "data" / "table.db", home / "Documents"
+    hoisted = tmp_path / "app" / "node_modules" / "server" / "dist" / "index.js"
+    for file in (package / "dist" / "index.js", package / "package.json", single, hoisted, folder / "letter.txt"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    (hoisted.parent.parent / "package.json").touch()
+
+    def shown(*arguments: str | Path) -> list[Path]:
+        return find_argument_paths([str(each) for each in arguments], home)
+
+    assert shown(package / "dist" / "index.js", "--port", "1", "relative.js", tmp_path / "missing.js") == [package]
+    assert shown(f"--db={single}", package / "dist" / "index.js", package) == [single, package]
+    assert shown(hoisted) == [tmp_path / "app" / "node_modules"]
+    assert shown(folder) == [folder]
+    assert shown(folder / "letter.txt") == [folder / "letter.txt"]
+
+
+def test_arguments_do_not_show_the_home_secrets_and_system_folders(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "id").touch()
+    (home / "package.json").touch()  # a stray one does not make the home a package
+    (home / "server.js").touch()
+    project = home / "project"
+    (project / ".deer-flow").mkdir(parents=True)
+    (project / ".deer-flow" / "mcp.key").touch()
+    (project / "pyproject.toml").touch()
+    (home / "link").symlink_to(home / ".ssh")
+    (tmp_path / "up").symlink_to(tmp_path)
+    secret = (home / ".ssh", home / ".ssh" / "id", home / "link", project / ".deer-flow" / "mcp.key")
+    wide = (home, tmp_path, tmp_path / "up", "/", "/opt", "/etc/passwd", "/proc/1", "/usr/bin", project / ".." / "..")
+    for path in (*secret, *wide):
+        assert find_argument_paths([str(path)], home) == [], path
+    assert find_argument_paths([str(home / "server.js")], home) == [home / "server.js"]

@@ -118,6 +118,7 @@ class FlatMethods:
     reconnect_mcp_server, areconnect_mcp_server = McpClient.reconnect, McpClient.areconnect
     get_mcp_pins, aget_mcp_pins = McpClient.get_pins, McpClient.aget_pins
     accept_mcp_tools, aaccept_mcp_tools = McpClient.accept_tools, McpClient.aaccept_tools
+    import_mcp_servers, aimport_mcp_servers = McpClient.import_text, McpClient.aimport_text
     start_mcp_login, astart_mcp_login = McpClient.start_login, McpClient.astart_login
     finish_mcp_login, afinish_mcp_login = McpClient.finish_login, McpClient.afinish_login
     get_mcp_login, aget_mcp_login = McpClient.get_login, McpClient.aget_login

@@ -61,6 +61,15 @@ async def put_mcp_server(session: HarnessSession, name: str, entry: Mapping[str,
     return serialize_server(await get_servers(session).put(name, entry, USER))
 
 
+async def import_mcp_servers(session: HarnessSession, text: str) -> dict[str, Any]:
+    """Add the servers of a configuration for Claude, Cursor, VS Code or this server, and return all entries.
+
+    Raises:
+        InvalidRequest: the text has no servers, or one of them is not allowed.
+    """
+    return serialize_config(await get_servers(session).import_text(text))
+
+
 async def remove_mcp_server(session: HarnessSession, name: str) -> None:
     """Delete a server with all its logins and accepted tools.
 
@@ -153,6 +162,7 @@ class McpClient(Resource):
 
     get_config, aget_config = sync_and_async(get_mcp_config)
     update_config, aupdate_config = sync_and_async(update_mcp_config)
+    import_text, aimport_text = sync_and_async(import_mcp_servers)
     list, alist = sync_and_async(list_mcp_servers)
     get, aget = sync_and_async(get_mcp_server)
     put, aput = sync_and_async(put_mcp_server)
@@ -188,6 +198,7 @@ def serialize_server(view: ServerView) -> dict[str, Any]:
         "enabled": view.config.enabled,
         "state": status.state,
         "error": status.error,
+        "log": status.log,
         "notes": view.notes,
         "since": to_jsonable_python(status.since),
         "tools": [

@@ -3,19 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from deerflow.config.sections.extensions import McpServerConfig
 from deerflow.config.source import ConfigSource
-from deerflow.domain.errors import SandboxError
 from deerflow.mcp.status import ToolOffer
 from deerflow.persistence.engine.database import Database
 from deerflow.sandbox.jobs.services import Service, ServiceProvider, ServiceSpec
-from deerflow.sandbox.sandbox_provider import SandboxProvider
+from deerflow.sandbox.sandbox_provider import HostContext, SandboxProvider
 
 if TYPE_CHECKING:
     from deerflow.mcp.servers import McpServerManager
+    from deerflow.sandbox.local import LocalSandboxProvider
 
 KEY_FILE = "mcp.key"
 
@@ -25,8 +25,8 @@ class McpRuntime:
 
     def __init__(self, source: ConfigSource, sandboxes: SandboxProvider, database: Database) -> None:
         self._source = source
-        self._sandboxes = sandboxes
         self._database = database
+        self._services = ServiceStarter(source, sandboxes)
         self._prune_homes = sandboxes.prune_homes if isinstance(sandboxes, ServiceProvider) else None
         self._are_homes_pruned = False
 
@@ -45,8 +45,7 @@ class McpRuntime:
         source, loaded = self._source, self._source.current
         vault = TokenCipher(loaded.home / KEY_FILE, loaded.environment.get(KEY_VARIABLE))
         oauth = OAuthService(self._entries, TokenStore(self._database, vault))
-        start = partial(start_service, self._sandboxes)
-        sessions = SessionPool(SessionDependencies(start, oauth, self._prune_homes))
+        sessions = SessionPool(SessionDependencies(self._services.start, oauth, self._prune_homes))
         pins = ToolPins(self._database)
         cache = ToolListCache(loaded.home / "mcp")
         catalog = McpCatalog(self._entries, sessions, cache, pins=pins, tokens=oauth, redact=source.redact)
@@ -75,6 +74,7 @@ class McpRuntime:
                 await self.servers.catalog.aclose()
             finally:
                 await self.servers.oauth.aclose()
+                await self._services.aclose()
 
     def offer(self, user_id: str) -> ToolOffer:
         """Return the tools for a user. Never waits, and may be called in any thread."""
@@ -122,12 +122,51 @@ def preload_servers() -> None:
     import deerflow.mcp.servers  # noqa: F401
 
 
-async def start_service(sandboxes: SandboxProvider, spec: ServiceSpec) -> Service:
-    """Start the process of a server in a sandbox.
+class ServiceStarter:
+    """Starts the processes of servers in the configured sandbox.
 
-    Raises:
-        SandboxError: It cannot be started; the text says why.
+    A container sandbox has no services. Their processes are then isolated on this machine, next to the containers, with
+    the same files of the thread.
     """
-    if not isinstance(sandboxes, ServiceProvider):
-        raise SandboxError("the configured sandbox provider cannot run MCP servers; use one of type http or sse")
-    return await sandboxes.start_service(spec)
+
+    def __init__(self, source: ConfigSource, sandboxes: SandboxProvider) -> None:
+        self._source = source
+        self._sandboxes = sandboxes
+        self._local: LocalSandboxProvider | None = None
+        self._opening = asyncio.Lock()
+
+    async def start(self, spec: ServiceSpec) -> Service:
+        """Start the process of a server.
+
+        Raises:
+            SandboxError: It cannot be started; the text says why.
+        """
+        if isinstance(self._sandboxes, ServiceProvider):
+            return await self._sandboxes.start_service(spec)
+        async with self._opening:
+            if self._local is None:
+                self._local = await self._open_local()
+        return await self._local.start_service(spec)
+
+    async def aclose(self) -> None:
+        """Close the sandbox that was opened for services."""
+        if self._local is not None:
+            await self._local.aclose()
+
+    async def _open_local(self) -> "LocalSandboxProvider":
+        await asyncio.to_thread(preload_local_sandbox)
+        from deerflow.sandbox.local import LocalSandboxProvider
+
+        loaded = self._source.current
+        sandbox = loaded.config.sandbox
+        # Those who configure a container do not expect processes outside of any isolation.
+        changed = {"allow_host_bash": False, "toolbox": sandbox.toolbox.model_copy(update={"enabled": False})}
+        host = HostContext(loaded.home, loaded.cache, None, loaded.environment)
+        local = LocalSandboxProvider(sandbox.model_copy(update=changed), host)
+        await local.open()
+        return local
+
+
+def preload_local_sandbox() -> None:
+    """Import the local sandbox, which is not loaded where the sandbox is a container."""
+    import deerflow.sandbox.local  # noqa: F401

@@ -18,7 +18,7 @@ from deerflow.config.sections.extensions import McpServerConfig
 from deerflow.domain.errors import ConfigError, DeerFlowError
 from deerflow.mcp.auth.types import LoginRequired, TokenProvider
 from deerflow.mcp.pins import PinCheck, ToolPins
-from deerflow.mcp.session.calls import ServerAddress
+from deerflow.mcp.session.calls import McpSession, ServerAddress
 from deerflow.mcp.session.pool import SessionPool
 from deerflow.mcp.status import (
     McpPromptInfo,
@@ -29,6 +29,7 @@ from deerflow.mcp.status import (
     ServerStatus,
     ToolOffer,
     escape_status,
+    suggest_fix,
 )
 from deerflow.mcp.tools import make_tools
 
@@ -36,6 +37,8 @@ logger = logging.getLogger(__name__)
 
 FIRST_WAIT_S = 2.0
 """Time the first run waits for an unknown server."""
+FIRST_COMPLAINT_S = 15.0
+"""Time after which a server that is being connected is reported with a remedy."""
 RETRY_S = 15.0
 """Delay after a failure; doubles with each further failure."""
 MAX_RETRY_S = 600.0
@@ -62,25 +65,38 @@ class WatchedServer:
         """Set once something is known: what it offers, or that it does not coroutine."""
         self.failures = 0
         self.retry_at = 0.0
+        self.session: McpSession | None = None
+        """Session in which the server is listed, kept for its log until the server is ready."""
+
+    def observe(self, session: McpSession) -> None:
+        """Keep the session in which the server is listed."""
+        self.session = session
 
     def set_state(self, state: ServerState, error: str | None = None) -> None:
         """Record a change of state."""
         if (state, error) != (self.state, self.error):
             self.state, self.error, self.since = state, error, datetime.now(UTC)
 
-    def to_status(self) -> ServerStatus:
+    def to_status(self, redact: Callable[[str], str]) -> ServerStatus:
         """Return the status for users."""
+        log = self.session.log if self.session is not None else ""
+        waited_s = (datetime.now(UTC) - self.since).total_seconds()
+        error = self.error
+        if self.state == "connecting" and waited_s > FIRST_COMPLAINT_S:
+            limit = self.address.config.session_init_timeout
+            error = f"no answer yet; it has {limit:g} s to start{suggest_fix(self.address.config)}"
         listing = self.listing or ServerListing()
         accepted = frozenset(self.pin_check.accepted)
         status = ServerStatus(
             name=self.address.server,
             state=self.state,
-            error=self.error,
+            error=error,
             tools=tuple(tool for tool in listing.tools if tool.name in accepted),
             resources=listing.resources,
             prompts=listing.prompts,
             since=self.since,
             changed_tools=tuple(diff.name for diff in self.pin_check.changed),
+            log=redact(log),
         )
         return escape_status(status)
 
@@ -132,7 +148,7 @@ class McpCatalog:
             if not server.enabled:
                 statuses.append(ServerStatus(name, "disabled"))
             else:
-                statuses.append(watched.to_status() if watched else ServerStatus(name, "idle"))
+                statuses.append(watched.to_status(self._redact) if watched else ServerStatus(name, "idle"))
         return tuple(statuses)
 
     async def prepare(self, user_id: str, wait_s: float | None = None) -> None:
@@ -247,7 +263,7 @@ class McpCatalog:
             await self._adopt(watched, known)
         watched.set_state("connecting")
         try:
-            listing = await self._sessions.fetch_listing(watched.address)
+            listing = await self._sessions.fetch_listing(watched.address, watched.observe)
         except LoginRequired as problem:
             watched.set_state("needs_login", self._redact(str(problem)))
             self._back_off(watched)
@@ -271,6 +287,7 @@ class McpCatalog:
         watched.tools = make_tools(watched.address, cards, self._sessions)
         watched.version = sha256(repr((watched.address.config_key, cards)).encode()).hexdigest()[:16]
         watched.set_state("changed" if pin_check.changed else "ready")
+        watched.session = None
         watched.known.set()
 
     def _start_task(self, coroutine: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:

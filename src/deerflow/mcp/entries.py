@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from deerflow.config.loader.validation import CREDENTIALS_IN_URL, MASK, is_secret
 from deerflow.config.loader.variables import REFERENCE, WHOLE_VALUE
 from deerflow.domain.errors import InvalidRequest
+from deerflow.sandbox.local.programs import find_argument_paths
 
 ServerEntry = Mapping[str, Any]
 EntryPath = tuple[str | int, ...]
@@ -112,7 +114,8 @@ def find_counterpart(sent: Any, shown: Any, stored: Any) -> tuple[Any, Any]:
 
 
 ALLOWLIST_VARIABLE = "DEER_FLOW_MCP_STDIO_COMMAND_ALLOWLIST"
-DEFAULT_COMMANDS = frozenset({"npx", "uvx"})
+DEFAULT_COMMANDS = frozenset({"npx", "uvx", "bunx", "pipx"})
+NOT_IN_SERVER_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 LAUNCH_KEYS = ("command", "args", "env", "paths")
 CODE_FLAGS = frozenset(
@@ -186,6 +189,8 @@ def check_command(name: str, entry: ServerEntry, known: ServerEntry, commands: C
     for argument in arguments if isinstance(arguments, list | tuple) else ():
         if is_code_flag(str(argument)):
             raise InvalidRequest(f"{name}.args: {str(argument)[:100]!r} runs or loads a text as a program")
+    for path in find_argument_paths([str(each) for each in arguments], Path.home()):
+        raise InvalidRequest(f"{name}.args: {str(path)!r} is a path of this machine; name it in extensions_config.json")
     for variable in environment if isinstance(environment, Mapping) else ():
         if LOADER_VARIABLES.fullmatch(str(variable)):
             raise InvalidRequest(f"{name}.env: {str(variable)[:100]!r} decides which programs are loaded")

@@ -8,10 +8,13 @@ from typing import Any
 
 from deerflow.config.loader.document import InvalidConfig
 from deerflow.config.sections.extensions import (
+    URL_KEYS,
     Extensions,
     McpServerConfig,
     RawExtensions,
     change_extensions,
+    normalize_entry,
+    parse_extensions,
     read_raw_extensions,
     replace_servers,
 )
@@ -20,6 +23,7 @@ from deerflow.mcp.auth.service import OAuthService
 from deerflow.mcp.auth.types import LoginCallback, LoginRedirect, LoginResult, LoginStart, LoginStatus
 from deerflow.mcp.catalog import McpCatalog
 from deerflow.mcp.entries import (
+    NOT_IN_SERVER_NAME,
     ServerEntry,
     allowed_commands,
     check_entry,
@@ -112,6 +116,24 @@ class McpServerManager:
         await self._change(change)
         for name in removed:
             await self._forget(name)
+        return await self.config()
+
+    async def import_text(self, text: str) -> MaskedConfig:
+        """Add the servers of a pasted configuration, all or none. Entries with the same names are replaced.
+
+        Raises:
+            InvalidRequest: The text has no servers, or one of them may not be written through the API.
+            ConfigError: The file cannot be read or written.
+        """
+        servers = find_pasted_servers(text)
+
+        def change(stored: dict[str, ServerEntry]) -> dict[str, ServerEntry]:
+            added = {name: self._check_entry(name, entry, stored.get(name)) for name, entry in servers.items()}
+            if len(merged := {**stored, **added}) > MAX_SERVERS:
+                raise Conflict(f"there would be {len(merged)} servers; at most {MAX_SERVERS}")
+            return merged
+
+        await self._change(change)
         return await self.config()
 
     async def put(self, name: str, entry: ServerEntry, user_id: str) -> ServerView:
@@ -246,7 +268,7 @@ class McpServerManager:
 
     def _check_entry(self, name: str, sent: ServerEntry, stored: ServerEntry | None) -> dict[str, Any]:
         """Return an entry as it is written."""
-        entry = restore_entry(name, sent, stored)
+        entry = restore_entry(name, normalize_entry(sent), stored)
         check_entry(name, entry, stored, allowed_commands(self.file.environment))
         return entry
 
@@ -273,6 +295,27 @@ class McpServerManager:
         self.catalog.forget(name)
         await self.oauth.forget_server(name)
         await self.pins.forget(name)
+
+
+def find_pasted_servers(text: str) -> dict[str, ServerEntry]:
+    """Return the servers in a configuration for this or another program; names get the form that the API accepts.
+
+    Raises:
+        InvalidRequest: It is not JSON, or has no servers.
+    """
+    try:
+        data = parse_extensions(text, "the text").data
+    except InvalidConfig as problem:
+        raise InvalidRequest(str(problem)) from problem
+    found = data.get("mcpServers", data)
+    if not isinstance(found, Mapping) or not found or not all(map(is_entry, found.values())):
+        raise InvalidRequest('no MCP servers found; paste them with their braces: {"mcpServers": {"name": {…}}}')
+    return {NOT_IN_SERVER_NAME.sub("-", name).strip("-"): entry for name, entry in found.items()}
+
+
+def is_entry(entry: object) -> bool:
+    """Return whether a value looks like the entry of a server."""
+    return isinstance(entry, Mapping) and bool(entry.keys() & {"command", "url", *URL_KEYS})
 
 
 def get_entries(written: RawExtensions) -> Mapping[str, ServerEntry]:

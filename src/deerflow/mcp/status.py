@@ -11,6 +11,7 @@ from langchain_core.tools import BaseTool
 from deerflow.config.sections.extensions import McpServerConfig
 from deerflow.domain.errors import DeerFlowError
 from deerflow.domain.taint import escape_invisible
+from deerflow.sandbox.local.programs import find_argument_paths
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,8 @@ class ServerStatus:
     """Time of the last change of state."""
     changed_tools: tuple[str, ...] = ()
     """Tools that differ from the accepted version and are not offered until an admin accepts them."""
+    log: str = ""
+    """Output of the process of a server that is not ready; secrets are redacted."""
 
 
 def escape_status(status: ServerStatus) -> ServerStatus:
@@ -110,6 +113,7 @@ def escape_status(status: ServerStatus) -> ServerStatus:
             for each in status.prompts
         ),
         changed_tools=escape_names(status.changed_tools),
+        log=escape_invisible(status.log),
     )
 
 
@@ -122,6 +126,7 @@ class McpServerError(DeerFlowError):
     """A server cannot be reached, has ended, or violates the protocol; the text says which and what to try."""
 
 
+ENGINES = frozenset({"docker", "podman", "nerdctl"})
 VISIBLE_PATHS = ("/usr", "/bin", "/lib", "/etc", "/tmp", "/mnt/user-data", "/proc", "/dev")
 
 
@@ -130,8 +135,12 @@ def suggest_fix(config: McpServerConfig) -> str:
     if config.type != "stdio":
         return ""
     hints = []
-    if config.downloads_program and not config.has_network:
-        hints.append(f'{config.command!r} fetches packages, which needs "network": true')
+    if Path(config.command or "").name in ENGINES:
+        hints.append("the sandbox does not show the socket of the engine; start the container yourself and use its URL")
+    if config.downloads_program and config.network is False:
+        hints.append(f'{config.command!r} fetches packages, which "network": false prevents')
+    elif get_network(config) == "public":
+        hints.append('it reaches web hosts through a proxy; with "network": true it has the network of this machine')
     if hidden := [word for word in config.args if is_outside_sandbox(word, config)]:
         hints.append(f"it cannot see {', '.join(map(repr, hidden))} unless 'paths' names it")
     return "".join(f"; {hint}" for hint in hints)
@@ -144,13 +153,22 @@ def describe_restart(config: McpServerConfig) -> str:
 
 def find_ignored_settings(config: McpServerConfig) -> list[str]:
     """Return one sentence for each setting of an entry that has no effect."""
+    ignored = [f"{', '.join(map(repr, config.ignored_keys))} has no effect here"] if config.ignored_keys else []
     if not config.task_toolsets:
-        return []
+        return ignored
     names = ", ".join(repr(toolset.get("name")) for toolset in config.task_toolsets)
     return [
+        *ignored,
         f"'task_toolsets' ({names}) has no effect: a long task is not followed in the background; the agent calls the "
-        "tools that submit, look after and cancel it by itself"
+        "tools that submit, look after and cancel it by itself",
     ]
+
+
+def get_network(config: McpServerConfig) -> bool | Literal["public"]:
+    """Return the network of the command: commands that download packages cannot work without one."""
+    if config.network is None:
+        return "public" if config.downloads_program else False
+    return config.network
 
 
 def is_outside_sandbox(word: str, config: McpServerConfig) -> bool:
@@ -158,4 +176,11 @@ def is_outside_sandbox(word: str, config: McpServerConfig) -> bool:
     path = Path(word)
     if not path.is_absolute() or path == Path("/") or any(path.is_relative_to(place) for place in VISIBLE_PATHS):
         return False
-    return not any(path.is_relative_to(Path(shown).expanduser()) for shown in config.paths) and path.exists()
+    return not any(path.is_relative_to(shown) for shown in find_readable_paths(config)) and path.exists()
+
+
+def find_readable_paths(config: McpServerConfig) -> list[Path]:
+    """Return the host paths that a command can read: those of the entry, or else those that its arguments name."""
+    if "paths" in config.model_fields_set:
+        return [Path(path).expanduser() for path in config.paths]
+    return find_argument_paths(config.args, Path.home())

@@ -113,6 +113,8 @@ class AllowedHosts:
 
     names: frozenset[str]
     parents: frozenset[str]
+    is_any: bool = False
+    """True for every host; the addresses are checked nevertheless."""
 
     @classmethod
     def from_patterns(cls, patterns: Iterable[str]) -> Self:
@@ -130,7 +132,7 @@ class AllowedHosts:
 
     def allows(self, host: str) -> bool:
         """Return True if a host in canonical form is allowed."""
-        return host in self.names or any(host.endswith(f".{parent}") for parent in self.parents)
+        return self.is_any or host in self.names or any(host.endswith(f".{parent}") for parent in self.parents)
 
     def intersect(self, others: "AllowedHosts") -> "AllowedHosts":
         """Return the hosts that are in both lists."""
@@ -142,9 +144,11 @@ class AllowedHosts:
         )
 
     def __bool__(self) -> bool:
-        return bool(self.names or self.parents)
+        return bool(self.is_any or self.names or self.parents)
 
     def __str__(self) -> str:
+        if self.is_any:
+            return "the public internet"
         return ", ".join([*sorted(self.names), *sorted(f"*.{parent}" for parent in self.parents)]) or "nothing"
 
 

@@ -641,6 +641,9 @@ export interface components {
         };
       };
     };
+    readonly McpImport: {
+      readonly text: string;
+    };
     readonly McpLogin: {
       /** @enum {string} */
       readonly kind: "none" | "server" | "personal";
@@ -675,6 +678,7 @@ export interface components {
       /** @enum {string} */
       readonly state: "idle" | "connecting" | "ready" | "failed" | "disabled" | "changed" | "needs_login";
       readonly error: string | null;
+      readonly log: string;
       readonly notes: readonly string[];
       readonly since: string | null;
       readonly tools: readonly components["schemas"]["McpTool"][];

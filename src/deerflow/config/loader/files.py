@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import stat
 import sys
 import tempfile
@@ -91,9 +92,8 @@ def lock_folder(folder: Path) -> Iterator[None]:
 JSON_MESSAGES = (
     (
         "Expecting property name",
-        "a key in double quotes is expected here; comments and trailing commas are not allowed",
+        "a key in double quotes is expected here",
     ),
-    ("Illegal trailing comma", "a trailing comma is not allowed"),
     ("Expecting ',' delimiter", "a ',' or the closing bracket is missing here"),
     ("Expecting ':' delimiter", "a ':' is missing here"),
     ("Expecting value", "a value is missing here; text needs double quotes"),
@@ -102,6 +102,13 @@ JSON_MESSAGES = (
     ("Invalid control character", "a line break or tab inside a text; write \\n or \\t"),
     ("Invalid \\escape", "a single backslash; write \\\\"),
 )
+
+
+JSON_TEXT = r'"(?:[^"\\\n]|\\.)*"'
+JSON_COMMENT = re.compile(rf"{JSON_TEXT}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+JSON_COMMA = re.compile(rf"{JSON_TEXT}|,(?=\s*[}}\]])")
+TRAILING_COMMA = re.compile(r",\s*[}\]]")
+NOT_NEWLINE = re.compile(r"[^\n]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,11 +213,12 @@ def parse_yaml(text: str, source: str) -> ConfigDocument:
 
 
 def parse_json(text: str, source: str) -> ConfigDocument:
-    """Return the document in a JSON text; an empty text counts as `{}`.
+    """Return the document in a JSON text, which may have comments and trailing commas; an empty text counts as `{}`.
 
     Raises:
         InvalidConfig: The text is not JSON, or not an object.
     """
+    text = blank_comments(text)
     try:
         data = json.loads(text) if text.strip() else {}
     except json.JSONDecodeError as error:
@@ -226,6 +234,17 @@ def parse_json(text: str, source: str) -> ConfigDocument:
     except InvalidConfig:
         return ConfigDocument(data, {(): SourceLocation(source)})
     return ConfigDocument(data, parsed.locations, parsed.problems)
+
+
+def blank_comments(text: str) -> str:
+    """Return a JSON text with its comments and trailing commas replaced by spaces, so that positions stay the same."""
+    if "//" not in text and "/*" not in text and not TRAILING_COMMA.search(text):
+        return text
+    return JSON_COMMA.sub(_blank, JSON_COMMENT.sub(_blank, text))
+
+
+def _blank(token: re.Match[str]) -> str:
+    return token[0] if token[0].startswith('"') else NOT_NEWLINE.sub(" ", token[0])
 
 
 def explain_json(error: json.JSONDecodeError, source: str) -> ConfigProblem:

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import AliasChoices, ConfigDict, Field, model_validator
 
 from deerflow.config.loader.document import ConfigDocument, ConfigProblem, InvalidConfig, KeyPath, from_mapping
-from deerflow.config.loader.files import lock_folder, parse_json, read_text, replace_file
+from deerflow.config.loader.files import blank_comments, lock_folder, parse_json, read_text, replace_file
 from deerflow.config.loader.validation import validate
 from deerflow.config.loader.variables import substitute_variables
 from deerflow.config.sections.base import Section, make_error, make_validation_error
@@ -84,10 +85,14 @@ class McpServerConfig(Section):
     env: dict[str, str] = Field(default_factory=dict)
     network: bool | None = Field(
         default=None,
-        description="Allow network access of the command in its sandbox; null: only if it downloads packages.",
+        description="Network of the command: that of this machine, or none. Default: public web hosts through a proxy "
+        "for commands that download packages, none for others.",
     )
     paths: tuple[str, ...] = Field(
-        default=(), strict=False, description="Host files and folders that the command can read."
+        default=(),
+        strict=False,
+        description="Host files and folders that the command can read. Default: those that `args` name, files with "
+        "their package.",
     )
     url: str | None = Field(default=None, min_length=1)
     headers: dict[str, str] = Field(default_factory=dict)
@@ -102,6 +107,9 @@ class McpServerConfig(Section):
     task_toolsets: tuple[dict[str, Any], ...] = Field(
         default=(), strict=False, description="Accepted for compatibility and ignored."
     )
+    ignored_keys: tuple[str, ...] = Field(
+        default=(), strict=False, description="Keys of other programs in the entry, which have no effect; filled in."
+    )
 
     @property
     def downloads_program(self) -> bool:
@@ -115,10 +123,16 @@ class McpServerConfig(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _check_single_type(cls, data: object) -> object:
-        if isinstance(data, Mapping) and {"type", "transport"} <= data.keys():
+    def _check_keys(cls, data: object) -> object:
+        if not isinstance(data, Mapping):
+            return data
+        if {"type", "transport"} <= data.keys():
             raise make_validation_error(cls.__name__, {("transport",): "is an alias of 'type', which is also set"})
-        return data
+        ignored = sorted(FOREIGN_KEYS & data.keys())
+        return {
+            **{key: data[key] for key in data if key not in ignored},
+            **({"ignored_keys": ignored} if ignored else {}),
+        }
 
     @model_validator(mode="after")
     def _check_transport(self) -> Self:
@@ -134,6 +148,66 @@ class McpServerConfig(Section):
         if messages := dict(_find_unusable_texts(self)):
             raise make_validation_error(type(self).__name__, messages)
         return self
+
+
+FOREIGN_KEYS = frozenset(
+    {
+        *("alwaysAllow", "autoApprove", "disabledTools", "includeTools", "excludeTools", "trust", "timeout"),
+        *("cwd", "dev", "envFile", "gallery", "icon", "version"),
+    }
+)
+"""Keys of entries for Claude, Cline, Cursor, Gemini, Roo, VS Code and Windsurf that have no counterpart here."""
+URL_KEYS = ("serverUrl", "httpUrl")
+HTTP_TYPES = frozenset({"streamable-http", "streamableHttp", "streamable_http", "streamable"})
+FOREIGN_REFERENCE = re.compile(r"\$\{(env|input):([^${}]+)\}")
+NOT_IN_NAME = re.compile(r"[^A-Za-z0-9_]")
+SERVER_SECTIONS = ("mcpServers", "servers")
+
+
+def normalize_servers(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of a file with its MCP servers as `mcpServers`, with the keys and values of this project.
+
+    Files of VS Code have them as `servers`, or in their settings as `mcp.servers`.
+    """
+    settings = data.get("mcp")
+    if isinstance(settings, Mapping) and "servers" in settings:
+        data = {**{key: data[key] for key in data if key != "mcp"}, "servers": settings["servers"]}
+    named = [data[section] for section in SERVER_SECTIONS if isinstance(data.get(section), Mapping)]
+    if "servers" not in data or len(named) != sum(section in data for section in SERVER_SECTIONS):
+        servers = data.get("mcpServers")
+    else:
+        servers = {name: entry for section in named for name, entry in section.items()}
+    if not isinstance(servers, Mapping):
+        return dict(data)
+    others = {key: data[key] for key in data if key not in (*SERVER_SECTIONS, "inputs", "$schema")}
+    return {"mcpServers": {name: normalize_entry(entry) for name, entry in servers.items()}, **others}
+
+
+def normalize_entry(entry: Any) -> Any:
+    """Return the entry of another program with the keys and values of this project."""
+    if not isinstance(entry, Mapping):
+        return entry
+    renamed = {"url" if key in URL_KEYS and "url" not in entry else key: item for key, item in entry.items()}
+    kind = next((key for key in ("type", "transport") if key in renamed), None)
+    if kind is None and isinstance(url := renamed.get("url"), str) and "command" not in renamed:
+        renamed["type"] = "sse" if url.rstrip("/").endswith("/sse") else "http"
+    elif kind is not None and renamed[kind] in HTTP_TYPES:
+        renamed[kind] = "http"
+    if isinstance(renamed.get("disabled"), bool):
+        is_disabled = renamed.pop("disabled")
+        renamed.setdefault("enabled", not is_disabled)
+    return {key: normalize_references(item) for key, item in renamed.items()}
+
+
+def normalize_references(value: Any) -> Any:
+    """Return a value with `${env:NAME}` and `${input:name}` as references to environment variables."""
+    if isinstance(value, Mapping):
+        return {key: normalize_references(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [normalize_references(item) for item in value]
+    if not isinstance(value, str):
+        return value
+    return FOREIGN_REFERENCE.sub(lambda found: f"${{{NOT_IN_NAME.sub('_', found[2]).upper()}}}", value)
 
 
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -195,7 +269,21 @@ def read_extensions(path: Path, environment: Mapping[str, str], *, name: str, ad
     Raises:
         ConfigError: The file cannot be read or is invalid.
     """
-    return _validate(parse_json(read_text(path, name), name), environment, advice)
+    return _validate(parse_extensions(read_text(path, name), name), environment, advice)
+
+
+def parse_extensions(text: str, name: str) -> ConfigDocument:
+    """Return the document in the text of a file that messages call `name`.
+
+    Raises:
+        InvalidConfig: The text is not JSON.
+    """
+    document = parse_json(text, name)
+    locations = {
+        ("mcpServers", *path[1:]) if path[:1] == ("servers",) else path: place
+        for path, place in document.locations.items()
+    }
+    return replace(document, data=normalize_servers(document.data), locations=locations)
 
 
 def read_raw_extensions(path: Path) -> RawExtensions:
@@ -206,7 +294,7 @@ def read_raw_extensions(path: Path) -> RawExtensions:
     """
     if not path.exists():
         return {}
-    document = parse_json(read_text(path, path.name), path.name)
+    document = parse_extensions(read_text(path, path.name), path.name)
     if problems := [*document.problems, *_check_objects(document)]:
         raise InvalidConfig(problems)
     return document.data
@@ -237,8 +325,15 @@ def change_extensions(
         extensions = _validate(from_mapping(written, path.name), environment, "set it")
         # A lone surrogate has no UTF-8 encoding, but JSON has an escape for it.
         text = json.dumps(written, indent=2, ensure_ascii=False) + "\n"
+        _back_up_comments(path)
         replace_file(path, text.encode(errors="backslashreplace"))
     return extensions
+
+
+def _back_up_comments(path: Path) -> None:
+    """Copy a file with comments, which are lost when it is written."""
+    if path.exists() and blank_comments(text := read_text(path, path.name)) != text:
+        replace_file(path.with_name(f"{path.name}.bak"), text.encode())
 
 
 def set_skill_enabled(written: RawExtensions, name: str, *, enabled: bool) -> RawExtensions:

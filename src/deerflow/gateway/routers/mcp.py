@@ -16,6 +16,7 @@ from deerflow.gateway.schemas.mcp import (
     Entry,
     McpConfig,
     McpConfigBody,
+    McpImport,
     McpLogin,
     McpReset,
     McpServer,
@@ -47,7 +48,7 @@ async def get_mcp_config(harness: HarnessDep, user: CurrentUser) -> McpConfig:
 async def update_mcp_config(body: McpConfigBody, harness: HarnessDep, user: CurrentAdmin) -> McpConfig:
     """Replace the entries of all servers, from the next run on. A secret sent as `********` keeps its stored value.
 
-    New commands must be npx, uvx or allowed by the operator; entries with forbidden content are rejected.
+    New commands must be npx, uvx, bunx, pipx or allowed by the operator; entries with forbidden content are rejected.
     """
     return McpConfig.from_domain(await harness.resources.mcp_servers.replace(body.mcp_servers))
 
@@ -56,6 +57,16 @@ async def update_mcp_config(body: McpConfigBody, harness: HarnessDep, user: Curr
 async def switch_mcp_server(body: McpSwitch, harness: HarnessDep, user: CurrentAdmin) -> McpConfig:
     """Enable or disable a server, from the next run on."""
     return McpConfig.from_domain(await harness.resources.mcp_servers.switch(body.server_name, enabled=body.enabled))
+
+
+@router.post("/import")
+async def import_mcp_servers(body: McpImport, harness: HarnessDep, user: CurrentAdmin) -> McpConfig:
+    """Add the servers of a configuration for Claude, Cursor, VS Code or this server, pasted as text, all or none.
+
+    Comments and trailing commas are allowed. Entries with the same names are replaced; the rules are those of the
+    whole configuration.
+    """
+    return McpConfig.from_domain(await harness.resources.mcp_servers.import_text(body.text))
 
 
 @router.post("/cache/reset")

@@ -15,6 +15,7 @@ from deerflow.mcp.status import McpToolInfo, ServerState
 
 Entry = dict[str, Any]
 MOST_AT_ONCE = 1000
+MAX_IMPORT_CHARS = 200_000
 
 
 class McpConfigBody(BaseModel):
@@ -23,6 +24,19 @@ class McpConfigBody(BaseModel):
     model_config = ConfigDict(extra="forbid", json_schema_extra=with_examples({"mcp_servers": {MCP_SERVER: MCP_ENTRY}}))
 
     mcp_servers: dict[str, Entry]
+
+
+class McpImport(BaseModel):
+    """Configuration with MCP servers, as text."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra=with_examples(
+            {"text": '{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}'}
+        ),
+    )
+
+    text: Annotated[str, Field(max_length=MAX_IMPORT_CHARS)]
 
 
 class McpConfig(BaseModel):
@@ -113,6 +127,8 @@ class McpServer(BaseModel):
     enabled: bool
     state: ServerState
     error: str | None
+    log: str
+    """Standard error of its process while it is connected or has failed; the text comes from the server."""
     notes: list[str]
     """Unsupported settings of its entry."""
     since: datetime | None
@@ -133,6 +149,7 @@ class McpServer(BaseModel):
             enabled=view.config.enabled,
             state=status.state,
             error=status.error,
+            log=status.log,
             notes=view.notes,
             since=status.since,
             tools=[McpTool.from_domain(card) for card in status.tools],

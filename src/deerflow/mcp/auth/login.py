@@ -8,7 +8,6 @@ from urllib.parse import urlencode, urlsplit
 
 import orjson
 from mcp.client.auth import PKCEParameters
-from mcp.client.auth.utils import issuers_match
 from pydantic import ValidationError
 
 from deerflow.community.web.http import WebRequest
@@ -109,7 +108,7 @@ def check_issuer(endpoints: OAuthEndpoints, issuer: str | None) -> None:
     """Raise `McpLoginFailed` when the redirect comes from another authorization server."""
     if endpoints.issuer is None or (issuer is None and not endpoints.names_itself):
         return
-    if issuer is None or not issuers_match(issuer, endpoints.issuer):
+    if issuer != endpoints.issuer:  # compared as texts (RFC 9207)
         raise McpLoginFailed(f"the redirect does not come from {endpoints.issuer!r}, where the login was started")
 
 

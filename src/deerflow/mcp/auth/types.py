@@ -80,6 +80,7 @@ def describe_client(redirect_uri: str) -> dict[str, object]:
     """Return the metadata of this client, for registrations and the metadata document."""
     return {
         "client_name": CLIENT_NAME,
+        "application_type": "web" if redirect_uri.startswith("https:") else "native",
         "redirect_uris": [redirect_uri],
         "grant_types": ["authorization_code", "refresh_token"],
         "response_types": ["code"],

@@ -107,6 +107,11 @@ class McpSession(Protocol):
         """Return whether a call is in progress whose run is not paused."""
         ...
 
+    @property
+    def log(self) -> str:
+        """Last part of what the process of the server has printed to standard error."""
+        ...
+
     async def open(self) -> ServerListing:
         """Connect and return the listing; called once.
 

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from types import MappingProxyType
 
 import anyio
@@ -25,7 +24,14 @@ from deerflow.mcp.session.calls import (
 from deerflow.mcp.session.protocol import McpClientSession, is_late_response
 from deerflow.mcp.session.results import to_result
 from deerflow.mcp.session.transports import MessageLines, Streams, connect_http, connect_stdio, open_line_protocol
-from deerflow.mcp.status import McpServerError, ServerListing, describe_restart, suggest_fix
+from deerflow.mcp.status import (
+    McpServerError,
+    ServerListing,
+    describe_restart,
+    find_readable_paths,
+    get_network,
+    suggest_fix,
+)
 from deerflow.sandbox.jobs.services import Service, ServiceSpec
 
 CLOSE_S = 5.0
@@ -63,6 +69,10 @@ class ServerSession:
     @property
     def is_busy(self) -> bool:
         return any(call.is_awaited for call in self._calls.values())
+
+    @property
+    def log(self) -> str:
+        return self._service.stderr_tail if self._service is not None else ""
 
     async def open(self) -> ServerListing:
         """Connect and return the listing."""
@@ -189,7 +199,7 @@ class ServerSession:
             async with connect_http(self._address, self._dependencies.tokens, self._fail) as streams:
                 yield streams
             return
-        self._service = await self._dependencies.start(build_service_spec(self._address))
+        self._service = await self._dependencies.start(await asyncio.to_thread(build_service_spec, self._address))
         self._lines = open_line_protocol(self._service)
         try:
             async with connect_stdio(self._service, self._lines, self._fail) as streams:
@@ -345,8 +355,8 @@ def build_service_spec(address: ServerAddress) -> ServiceSpec:
         user_id=address.user_id,
         thread_id=address.thread_id,
         env=env,
-        network=config.has_network,
-        paths=[Path(path).expanduser() for path in config.paths],
+        network=get_network(config),
+        paths=find_readable_paths(config),
         seed=address.config_key if config.downloads_program else None,
     )
 

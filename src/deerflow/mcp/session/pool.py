@@ -72,14 +72,17 @@ class SessionPool:
         """Set the handler of listings that servers return."""
         self._handler = handler
 
-    async def fetch_listing(self, address: ServerAddress) -> ServerListing:
-        """List a server in a session of its own.
+    async def fetch_listing(
+        self, address: ServerAddress, on_session: Callable[[McpSession], None] = lambda session: None
+    ) -> ServerListing:
+        """List a server in a session of its own. `on_session` gets the session before it is opened.
 
         Raises:
             McpServerError: The server did not answer; the text says why.
             LoginRequired: The user has to log in first.
         """
         session = await self._create(address)
+        on_session(session)
         try:
             return await session.open()
         finally:

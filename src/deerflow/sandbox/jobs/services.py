@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar, runtime_checkable
+from typing import Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 from deerflow.domain.files import WORKSPACE
 
@@ -20,7 +20,8 @@ class ServiceSpec:
     thread_id: str | None = None
     """Thread whose files it sees; None for no thread."""
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    network: bool = False
+    network: bool | Literal["public"] = False
+    """True for the network of this machine; "public" for web hosts on the internet, through a proxy."""
     paths: Sequence[Path] = ()
     """Further paths of this machine that it can read, at the same paths."""
     folder: str = WORKSPACE

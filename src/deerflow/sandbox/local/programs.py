@@ -7,6 +7,12 @@ from pathlib import Path
 from deerflow.domain.errors import SandboxError
 
 SYSTEM = Path("/usr")
+PACKAGE_FILES = ("package.json", "pyproject.toml", "setup.py", "setup.cfg", "pyvenv.cfg", "requirements.txt")
+INSTALL_FOLDERS = frozenset({".venv", ".bin", ".pnpm"})
+OWN_FOLDERS = tuple(
+    Path(folder) for folder in ("/mnt/user-data", "/mnt/skills", "/proc", "/sys", "/dev", "/etc", "/run")
+)
+"""Folders of which a sandbox has its own version."""
 
 
 def resolve_program(
@@ -77,3 +83,48 @@ def drop_nested(paths: Sequence[Path]) -> list[Path]:
         if not is_system(each) and not any(each != other and each.is_relative_to(other) for other in paths):
             chosen.append(each)
     return chosen
+
+
+def find_argument_paths(arguments: Sequence[str], home: Path) -> list[Path]:
+    """Return the host paths that the arguments of a program name and that it may read.
+
+    A file of a package is shown with its package, another file alone, and a folder with its content. Not shown are the
+    home folder and those above it, hidden files and folders outside of packages, and folders that every sandbox has.
+    """
+    named = [Path(each.rpartition("=")[2] if each.startswith("-") else each) for each in arguments]
+    found = [shown for path in named if (shown := find_shown_path(path, home)) is not None]
+    return drop_nested(found)
+
+
+def find_shown_path(path: Path, home: Path) -> Path | None:
+    """Return the file or folder to show for a path in an argument; None for none."""
+    if not path.is_absolute() or ".." in path.parts or is_system(path) or not path.exists():
+        return None
+    real = path.resolve()
+    if any(each.is_relative_to(folder) for each in (path, real) for folder in OWN_FOLDERS):
+        return None
+    if (package := find_package(path, home)) is not None:
+        return package if not is_hidden(path.relative_to(package)) else None
+    is_private = is_above_home(real, home) or is_hidden(path) or is_hidden(real)
+    return path if not is_private else None
+
+
+def find_package(path: Path, home: Path) -> Path | None:
+    """Return the folder of the package that a file belongs to, with its dependencies; None if there is none."""
+    for folder in path.parents if path.is_file() else ():
+        if is_above_home(folder.resolve(), home):
+            return None
+        if folder.name == "node_modules" or any((folder / name).is_file() for name in PACKAGE_FILES):
+            outer = [parent for parent in folder.parents if parent.name == "node_modules"]
+            return outer[-1] if outer else folder
+    return None
+
+
+def is_above_home(folder: Path, home: Path) -> bool:
+    """Return True for the home folder, the folders above it, and the folders directly below the root."""
+    return home.resolve().is_relative_to(folder) or len(folder.parts) <= 2
+
+
+def is_hidden(path: Path) -> bool:
+    """Return True if a part of the path is hidden, as files with secrets usually are."""
+    return any(part.startswith(".") and part not in INSTALL_FOLDERS for part in path.parts)

@@ -29,6 +29,7 @@ from deerflow.sandbox.files.mounts import (
 from deerflow.sandbox.jobs.services import ServiceSpec
 from deerflow.sandbox.local.launcher.bubblewrap import SYSTEM_PATH, BubblewrapProfile, write_etc
 from deerflow.sandbox.local.launcher.client import KILL_TIMEOUT_S, ExitStatus, IsolatedCommand, open_pipe_reader
+from deerflow.sandbox.local.launcher.network import PUBLIC_INTERNET, ThreadNetwork
 from deerflow.sandbox.local.output import BoundedText, OutputReader
 from deerflow.sandbox.local.programs import resolve_program
 from deerflow.sandbox.local.runners import PIP_VARIABLES, PRELUDE, Isolation
@@ -42,6 +43,15 @@ HOME = f"{TEMPORARY}/home"
 COPY_TIMEOUT_S = 3600.0
 SET_ARGV0 = 'exec -a "${1##*/}" '
 MAKE_HOME = f"mkdir -p {HOME}; "
+
+CERTIFICATE_VARIABLES = (
+    *("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "PIP_CERT"),
+)
+SHOWN_CERTIFICATES = ("/etc/ssl/", "/etc/pki/", "/usr/")
+"""Folders of certificates that every sandbox mounts."""
+MIRROR_VARIABLES = (
+    *("NPM_CONFIG_REGISTRY", "npm_config_registry", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL"),
+)
 
 Stop = Callable[[], Awaitable[object]]
 
@@ -149,9 +159,11 @@ class ServiceManager:
         try:
             if isolation is None:
                 return await start_on_host(spec, mounts, self._environment, clean_up)
-            etc = await asyncio.to_thread(self._etc_with_network) if spec.network else profile.etc
+            etc = await asyncio.to_thread(self._etc_with_network) if spec.network is True else profile.etc
             # The configured variables are for commands only.
             own = replace(profile, etc=etc, configured={}, reserved={})
+            if spec.network:
+                own = replace(own, variables={**own.variables, **find_network_settings(self._environment)})
             path = self._environment.get("PATH")
             started.append(await start_isolated(spec, isolation, own, mounts, path, clean_up))
             return started[0]
@@ -239,17 +251,15 @@ async def start_isolated(
     """
     shown = profile.environment({})["PATH"].split(":")
     command, needed = await asyncio.to_thread(resolve_program, spec.command, spec.paths, shown, path)
-    # With its full path, unlike commands: Python finds its virtual environment by it.
-    prelude = MAKE_HOME + PRELUDE.format(processes=isolation.limits.processes).replace(SET_ARGV0, "exec ")
-    env = {**PIP_VARIABLES, "HOME": HOME, **spec.env}
+    network = None
+    if spec.network == "public" and isolation.can_share_network:
+        network = ThreadNetwork(PUBLIC_INTERNET, isolation.launcher, isolation.egress)
     group = f"service-{sha256(os.urandom(16)).hexdigest()[:16]}"
-    isolated = IsolatedCommand(
-        ["/bin/bash", "-c", prelude, "bash", *command],
-        profile.options(share_network=spec.network, env=env),
-        [*profile.binds(mounts), *((str(each), str(each), "--ro-bind") for each in needed)],
-        profile.trailing_options(spec.folder),
-        isolation.groups.procs_files(group),
-        isolation.resource_limits(counts_processes=False),
+    namespace = await network.open() if network is not None else None
+    isolated = replace(
+        build_command(spec, command, isolation, profile, namespace),
+        binds=[*profile.binds(mounts), *((str(each), str(each), "--ro-bind") for each in needed)],
+        cgroups=isolation.groups.procs_files(group),
     )
     streams = await open_streams()
     try:
@@ -257,6 +267,7 @@ async def start_isolated(
     except BaseException:
         streams.close()
         isolation.groups.close(group)
+        await close_network(network)
         raise
     finally:
         streams.close_theirs()
@@ -268,9 +279,48 @@ async def start_isolated(
         finally:
             streams.close()
             isolation.groups.close(group)
+            await close_network(network)
             await clean_up()
 
     return LocalService(streams.output, streams.writer, streams.stderr, stop)
+
+
+def build_command(
+    spec: ServiceSpec, command: Sequence[str], isolation: Isolation, profile: BubblewrapProfile, namespace: int | None
+) -> IsolatedCommand:
+    """Return the command of a service, without its binds and cgroups. `namespace` is its own network."""
+    # With its full path, unlike commands: Python finds its virtual environment by it.
+    prelude = MAKE_HOME + PRELUDE.format(processes=isolation.limits.processes).replace(SET_ARGV0, "exec ")
+    proxy = PUBLIC_INTERNET.variables if namespace is not None else {}
+    env = {**PIP_VARIABLES, "HOME": HOME, **proxy, **spec.env}
+    return IsolatedCommand(
+        ["/bin/bash", "-c", prelude, "bash", *command],
+        profile.options(share_network=spec.network is True or namespace is not None, env=env),
+        trailing_options=profile.trailing_options(spec.folder),
+        limits=isolation.resource_limits(counts_processes=False),
+        namespace=namespace,
+    )
+
+
+async def close_network(network: ThreadNetwork | None) -> None:
+    """Close the network of a service, if it has one of its own."""
+    if network is not None:
+        await network.aclose()
+
+
+def find_network_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of this machine that services with network need: certificates and package mirrors."""
+    certificates = {
+        name: value
+        for name in CERTIFICATE_VARIABLES
+        if (value := environment.get(name, "")) and value.startswith(SHOWN_CERTIFICATES)
+    }
+    mirrors = {
+        name: value
+        for name in MIRROR_VARIABLES
+        if (value := environment.get(name, "")) and "@" not in value  # no credentials
+    }
+    return {**certificates, **mirrors}
 
 
 async def start_on_host(

@@ -8,7 +8,7 @@ import { ChangedTools } from "@/features/tools/ChangedTools";
 import { ServerCapabilities } from "@/features/tools/ServerCapabilities";
 import { ServerForm } from "@/features/tools/ServerForm";
 import { ServerLogin } from "@/features/tools/ServerLogin";
-import { ServerError, ServerState } from "@/features/tools/ServerState";
+import { ServerError, ServerLog, ServerState } from "@/features/tools/ServerState";
 import {
   SERVERS,
   useServerChange,
@@ -94,6 +94,7 @@ function ServerStatus({ server, onEdit }: { server: McpServer; onEdit: () => voi
         {strings.kinds[server.type]}
       </p>
       <ServerError server={server} />
+      <ServerLog server={server} />
       {server.notes.map((note) => (
         <p key={note} className="text-small text-soft">
           {sentence(note)}

@@ -25,6 +25,21 @@ export function ServerState({ server: { state, enabled } }: { server: McpServer 
   );
 }
 
+/** Output of a server that is not ready; it is polled while the server is connecting. */
+export function ServerLog({ server: { log, enabled } }: { server: McpServer }) {
+  const strings = useToolStrings();
+  if (log === "" || !enabled) return null;
+  return (
+    <pre
+      role="log"
+      aria-label={strings.log}
+      className="max-h-60 overflow-auto rounded-box bg-raised px-3 py-2 font-mono text-small whitespace-pre-wrap [overflow-wrap:anywhere]"
+    >
+      {log}
+    </pre>
+  );
+}
+
 /** Error of a server; the state already says if sign-in is required. */
 export function ServerError({ server: { error, enabled, state } }: { server: McpServer }) {
   if (error === null || !enabled || state === "needs_login") return null;

@@ -16,6 +16,7 @@ const WEATHER: McpServer = {
   enabled: true,
   state: "ready",
   error: null,
+  log: "",
   notes: [],
   since: "2026-01-01T10:00:00Z",
   tools: [
@@ -208,6 +209,13 @@ test("editing a server keeps fields the form does not know", async () => {
       { more: 1, type: "http", url: "https://a.org/mcp", headers: { Key: "********" }, description: "" },
     ],
   ]);
+});
+
+test("the output of a server is shown while it is connecting", async () => {
+  show("/tools/weather", {
+    mcpServer: async () => ({ ...WEATHER, state: "connecting", log: "fetching packages" }),
+  });
+  expect((await screen.findByLabelText("Output")).textContent).toBe("fetching packages");
 });
 
 test("sign-in redirects the browser and a failed one shows the reason", async () => {

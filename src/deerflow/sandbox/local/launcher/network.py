@@ -21,10 +21,12 @@ NetworkMode = Literal["none", "allowlist", "full"]
 PROXY_URL = "http://127.0.0.1:3128"
 PROXY_VARIABLES = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), PROXY_URL)
 NO_PROXY = {"NO_PROXY": "localhost,127.0.0.1,::1", "no_proxy": "localhost,127.0.0.1,::1"}
+NODE_PROXY = {"NODE_USE_ENV_PROXY": "1"}
+"""Makes `fetch` of Node.js use the proxy, from versions 22.21 and 24.5 on."""
 OFFLINE = {"PIP_RETRIES": "1", "npm_config_fetch_retries": "0"}
 """Makes programs fail soon instead of retrying. One retry is left: pip prints the error only before a retry."""
 VARIABLES: Mapping[NetworkMode, Mapping[str, str]] = MappingProxyType(
-    {"none": OFFLINE, "allowlist": PROXY_VARIABLES | NO_PROXY, "full": {}}
+    {"none": OFFLINE, "allowlist": PROXY_VARIABLES | NO_PROXY | NODE_PROXY, "full": {}}
 )
 
 
@@ -47,6 +49,10 @@ class NetworkPolicy:
     def variables(self) -> Mapping[str, str]:
         """Environment variables with the proxy, or with settings for working offline."""
         return VARIABLES[self.mode]
+
+
+PUBLIC_INTERNET = NetworkPolicy("allowlist", AllowedHosts(frozenset(), frozenset(), is_any=True))
+"""Web hosts with public addresses, and nothing on this machine or in its network."""
 
 
 class ThreadNetwork:
