@@ -14,6 +14,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from typer.testing import CliRunner
 
 from deerflow.cli.config import app
+from deerflow.cli.main import build_app
 from deerflow.cli.migration import RULES_BY_KEY, convert_config, convert_extensions
 from deerflow.config.load import PublicConfigFound, load
 from deerflow.config.root import Config, is_public_config
@@ -183,6 +184,22 @@ def test_a_server_says_in_one_line_what_to_do_with_such_a_file(project: Path) ->
     )
 
 
+def test_serve_does_not_start_with_such_a_file(project: Path) -> None:
+    result = CliRunner().invoke(build_app(["serve"]), ["serve", "--config", str(project / "config.yaml")])
+    assert isinstance(result.exception, PublicConfigFound)
+
+
+def test_settings_of_other_providers_are_named_as_such() -> None:
+    cloud = {"use": "deerflow.community.tenki:TenkiSandboxProvider", "cpu_cores": 2}
+    made = convert_config({"config_version": 34, "sandbox": cloud, "memory": {"guaranteed_categories": []}})
+
+    assert {each.key: each.reason for each in made.left_out} == {
+        "sandbox.use": f"there is no provider {cloud['use']!r} here; the local one is used",
+        "sandbox.cpu_cores": "belongs to a provider that does not exist here",
+        "memory.guaranteed_categories": "memory is a ledger with its own rules",
+    }
+
+
 def test_keeps_the_old_files_and_writes_valid_ones(project: Path, migrate: Command) -> None:
     extensions = project / "extensions_config.json"
     extensions.write_text(json.dumps(EXTENSIONS))
@@ -334,6 +351,17 @@ def test_rejects_other_files_and_changes_nothing(project: Path, migrate: Command
     assert result.exit_code == 1
     assert problem in result.output
     assert [path.name for path in project.iterdir()] == ["config.yaml"]
+
+
+def test_a_thread_without_messages_in_its_latest_state_is_reported(project: Path, migrate: Command) -> None:
+    file = project / ".deer-flow" / "data" / "deerflow.db"
+    write_public_database(file)
+    with sqlite3.connect(file) as connection:
+        kind, state = JsonPlusSerializer().dumps_typed({"v": 4, "id": "3", "channel_values": {}})
+        connection.execute("INSERT INTO checkpoints VALUES ('t1', '', '3', NULL, ?, ?, NULL)", (kind, state))
+    connection.close()
+
+    assert "thread t1: not taken over: the latest state holds no messages" in migrate().output
 
 
 def test_threads_of_an_unreadable_database_are_reported(project: Path, migrate: Command) -> None:

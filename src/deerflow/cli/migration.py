@@ -32,6 +32,7 @@ from deerflow.models.openai_compatible import OpenAICompatibleChatModel
 from deerflow.tools.assembly import ConfigurableTool
 
 OWN_CLIENT = "deerflow.models.openai_compatible:OpenAICompatibleChatModel"
+CONTAINERS = "deerflow.community.aio_sandbox:AioSandboxProvider"
 MAX_ROUNDS = 50
 BACKUP_SUFFIX = ".before-migration"
 UNKNOWN = "the public DeerFlow has no such key, and neither has this one"
@@ -77,6 +78,9 @@ def convert_config(public: Mapping[str, Any]) -> Conversion:
         if not key.startswith("x-"):
             convert_key(key, value, public, made)
     made.settings.setdefault("config_version", 1)
+    sandbox = made.settings.get("sandbox", {})
+    if sandbox.get("use") == CONTAINERS and "image" not in sandbox:
+        made.changed.append("sandbox.image: the default is another image, to be built from deploy/sandbox")
     remove_invalid(Config, made)
     return made
 
