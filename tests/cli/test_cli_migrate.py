@@ -325,6 +325,32 @@ async def test_data_can_be_taken_over_later_and_what_is_here_is_kept(project: Pa
     ]
 
 
+def test_takes_over_an_early_version_without_users(project: Path, migrate: Command) -> None:
+    early = {
+        "models": [
+            {"name": "gpt", "use": "langchain_openai:ChatOpenAI", "model": "gpt-4", "api_key": "$OPENAI_API_KEY"}
+        ],
+        "tools": [
+            {"name": "web_search", "group": "web", "use": "src.community.tavily.tools:web_search_tool"},
+            {"name": "bash", "group": "bash", "use": "src.sandbox.tools:bash_tool"},
+        ],
+        "sandbox": {"use": "src.sandbox.local:LocalSandboxProvider"},
+        "memory": {"enabled": True, "storage_path": "data/memory.json", "debounce_seconds": 30},
+    }
+    (project / "config.yaml").write_text(yaml.safe_dump(early))
+    (project / ".deer-flow").mkdir()
+    (project / "data").mkdir()
+    (project / "data" / "memory.json").write_text(json.dumps({"facts": [{"content": "Likes tea"}]}))
+
+    output = migrate().output
+
+    assert "memory: taken over, 1 entries" in output
+    made = yaml.safe_load((project / "config.yaml").read_text())
+    assert [tool["use"] for tool in made["tools"]] == ["deerflow.community.tavily.tools:web_search_tool"]
+    assert made["sandbox"] == {"use": "deerflow.sandbox.local:LocalSandboxProvider"}
+    assert made["memory"] == {"enabled": True, "debounce_seconds": 30}
+
+
 def test_asks_for_a_user_if_there_are_several(project: Path, migrate: Command) -> None:
     for name in ("ann", "bob"):
         (project / ".deer-flow" / "users" / name).mkdir(parents=True)

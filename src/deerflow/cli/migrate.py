@@ -53,6 +53,8 @@ class PublicData:
     """Our state directory, which may be the same."""
     databases: tuple[Path, ...] = ()
     """The SQLite files with states of threads."""
+    memory: Path | None = None
+    """The memory of a version that names its file in the configuration."""
     is_given: bool = False
     """True if the user has named the directory: then data is taken over even if the configuration is ours already."""
 
@@ -229,6 +231,8 @@ def find_memories(data: PublicData) -> dict[str | None, dict[str, Any]]:
                 continue
             known = found.setdefault(agent, document)
             known["facts"] = [*known.get("facts", []), *facts] if known is not document else facts
+    if None not in found and data.memory is not None:
+        found[None] = dict(read_mapping(data.memory))
     return found
 
 
@@ -318,8 +322,17 @@ def find_data(file: Path, home: Path, source: Path | None, user: str | None) -> 
     found = next((place for place in places if place.is_dir()), None)
     if found is None:
         return None
-    databases = find_databases(read_settings(file), file.parent, found)
-    return PublicData(found.absolute(), find_user(found, user), home, databases, is_given=source is not None)
+    settings = read_settings(file)
+    databases = find_databases(settings, file.parent, found)
+    memory = find_memory_file(settings, file.parent, found)
+    return PublicData(found.absolute(), find_user(found, user), home, databases, memory, is_given=source is not None)
+
+
+def find_memory_file(settings: Mapping[str, Any], project: Path, home: Path) -> Path | None:
+    """Return the file that `memory.storage_path` names; None if there is none."""
+    path = (settings.get("memory") or {}).get("storage_path")
+    places = [resolve_from(place, Path(path)) for place in (project, home)] if isinstance(path, str) and path else []
+    return next((place for place in places if place.is_file()), None)
 
 
 def read_mapping(file: Path) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from deerflow.cli.migration_rules import (
     BUILT_IN_TOOLS,
+    EARLY_PACKAGES,
     EXTENSION_KEYS,
     LOGIN_CLASSES,
     MODEL_CLASSES,
@@ -73,7 +74,7 @@ RULES_BY_KEY = {rule.key: rule for rule in RULES}
 
 def convert_config(public: Mapping[str, Any]) -> Conversion:
     """Convert the settings of a `config.yaml`. The result is valid; values that are not are left out."""
-    made = Conversion()
+    made, public = Conversion(), rename_class_paths(public)
     for key, value in public.items():
         if not key.startswith("x-"):
             convert_key(key, value, public, made)
@@ -83,6 +84,20 @@ def convert_config(public: Mapping[str, Any]) -> Conversion:
         made.changed.append("sandbox.image: the default is another image, to be built from deploy/sandbox")
     remove_invalid(Config, made)
     return made
+
+
+def rename_class_paths(settings: Any) -> Any:
+    """Return settings of an early version with the class paths of later ones, which begin with the package."""
+    if isinstance(settings, list):
+        return [rename_class_paths(item) for item in settings]
+    if not isinstance(settings, Mapping):
+        return settings
+    return {
+        key: f"deerflow.{value.removeprefix('src.')}"
+        if key == "use" and isinstance(value, str) and value.startswith(EARLY_PACKAGES)
+        else rename_class_paths(value)
+        for key, value in settings.items()
+    }
 
 
 def convert_key(key: str, value: Any, public: Mapping[str, Any], made: Conversion) -> None:

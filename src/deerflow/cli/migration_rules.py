@@ -189,6 +189,8 @@ RULES: Sequence[KeyRule] = (
     *drop("middlewares are passed in Python: `extra_middleware`", "plugins", "extensions"),
 )
 
+EARLY_PACKAGES = tuple(f"src.{name}." for name in ("community", "sandbox", "models", "guardrails", "agents"))
+"""Start of class paths in early versions; later ones begin with `deerflow`."""
 MODEL_CLASSES: Mapping[str, str | None] = {
     "deerflow.models.patched_deepseek:PatchedChatDeepSeek": "https://api.deepseek.com/v1",
     "deerflow.models.patched_openai:PatchedChatOpenAI": None,
