@@ -172,6 +172,8 @@ def test_recognizes_configurations_of_the_public_project() -> None:
     assert is_public_config({"config_version": 34})
     assert is_public_config({"database": {"backend": "sqlite"}})
     assert is_public_config({"token_usage": None})
+    assert is_public_config({"sandbox": {"use": "src.sandbox.local:LocalSandboxProvider"}})
+    assert not is_public_config({"tools": [{"name": "own", "use": "src.tools:own"}]})
     assert not is_public_config({"config_version": 1, "database": {"url": None}, "models": []})
 
 
@@ -198,6 +200,14 @@ def test_settings_of_other_providers_are_named_as_such() -> None:
         "sandbox.cpu_cores": "belongs to a provider that does not exist here",
         "memory.guaranteed_categories": "memory is a ledger with its own rules",
     }
+
+
+def test_settings_that_a_tool_rejects_are_left_out() -> None:
+    tool = {"name": "web_search", "group": "web", "use": "deerflow.community.tavily.tools:web_search_tool"}
+    made = convert_config({"config_version": 34, "tools": [{**tool, "max_results": 5000}]})
+
+    assert made.settings["tools"] == [tool]
+    assert [each.key for each in made.left_out] == ["tools[0] (web_search): max_results"]
 
 
 def test_keeps_the_old_files_and_writes_valid_ones(project: Path, migrate: Command) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from deerflow.cli.migration_rules import (
     BUILT_IN_TOOLS,
@@ -28,9 +28,10 @@ from deerflow.config.loader.validation import validate
 from deerflow.config.root import Config
 from deerflow.config.sections.extensions import Extensions, McpServerConfig
 from deerflow.config.sections.models import ModelConfig, find_near_misses
+from deerflow.config.sections.tools import ToolConfig
 from deerflow.domain.errors import ConfigError
 from deerflow.models.openai_compatible import OpenAICompatibleChatModel
-from deerflow.tools.assembly import ConfigurableTool
+from deerflow.tools.assembly import ConfigurableTool, load_tool
 
 OWN_CLIENT = "deerflow.models.openai_compatible:OpenAICompatibleChatModel"
 CONTAINERS = "deerflow.community.aio_sandbox:AioSandboxProvider"
@@ -244,6 +245,12 @@ def check_tool(label: str, entry: dict[str, Any], made: Conversion) -> dict[str,
             converted[own] = value
         else:
             made.leave_out(f"{label}.{key}", "the tool has no such setting")
+    try:
+        load_tool(ToolConfig.model_validate(converted))
+    except (ConfigError, ValidationError) as problem:
+        kept = {key: value for key, value in converted.items() if key not in names}
+        made.leave_out(f"{label}: {', '.join(converted.keys() - kept.keys())}", str(problem))
+        return kept
     return converted
 
 
