@@ -14,6 +14,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from typer.testing import CliRunner
 
 from deerflow.cli.config import app
+from deerflow.cli.main import build_app
 from deerflow.cli.migration import RULES_BY_KEY, convert_config, convert_extensions
 from deerflow.config.load import PublicConfigFound, load
 from deerflow.config.root import Config, is_public_config
@@ -171,6 +172,8 @@ def test_recognizes_configurations_of_the_public_project() -> None:
     assert is_public_config({"config_version": 34})
     assert is_public_config({"database": {"backend": "sqlite"}})
     assert is_public_config({"token_usage": None})
+    assert is_public_config({"sandbox": {"use": "src.sandbox.local:LocalSandboxProvider"}})
+    assert not is_public_config({"tools": [{"name": "own", "use": "src.tools:own"}]})
     assert not is_public_config({"config_version": 1, "database": {"url": None}, "models": []})
 
 
@@ -181,6 +184,30 @@ def test_a_server_says_in_one_line_what_to_do_with_such_a_file(project: Path) ->
     assert str(raised.value) == (
         "config.yaml: this is a configuration of the public DeerFlow; run: deerflow config migrate config.yaml"
     )
+
+
+def test_serve_does_not_start_with_such_a_file(project: Path) -> None:
+    result = CliRunner().invoke(build_app(["serve"]), ["serve", "--config", str(project / "config.yaml")])
+    assert isinstance(result.exception, PublicConfigFound)
+
+
+def test_settings_of_other_providers_are_named_as_such() -> None:
+    cloud = {"use": "deerflow.community.tenki:TenkiSandboxProvider", "cpu_cores": 2}
+    made = convert_config({"config_version": 34, "sandbox": cloud, "memory": {"guaranteed_categories": []}})
+
+    assert {each.key: each.reason for each in made.left_out} == {
+        "sandbox.use": f"there is no provider {cloud['use']!r} here; the local one is used",
+        "sandbox.cpu_cores": "belongs to a provider that does not exist here",
+        "memory.guaranteed_categories": "memory is a ledger with its own rules",
+    }
+
+
+def test_settings_that_a_tool_rejects_are_left_out() -> None:
+    tool = {"name": "web_search", "group": "web", "use": "deerflow.community.tavily.tools:web_search_tool"}
+    made = convert_config({"config_version": 34, "tools": [{**tool, "max_results": 5000}]})
+
+    assert made.settings["tools"] == [tool]
+    assert [each.key for each in made.left_out] == ["tools[0] (web_search): max_results"]
 
 
 def test_keeps_the_old_files_and_writes_valid_ones(project: Path, migrate: Command) -> None:
@@ -308,6 +335,32 @@ async def test_data_can_be_taken_over_later_and_what_is_here_is_kept(project: Pa
     ]
 
 
+def test_takes_over_an_early_version_without_users(project: Path, migrate: Command) -> None:
+    early = {
+        "models": [
+            {"name": "gpt", "use": "langchain_openai:ChatOpenAI", "model": "gpt-4", "api_key": "$OPENAI_API_KEY"}
+        ],
+        "tools": [
+            {"name": "web_search", "group": "web", "use": "src.community.tavily.tools:web_search_tool"},
+            {"name": "bash", "group": "bash", "use": "src.sandbox.tools:bash_tool"},
+        ],
+        "sandbox": {"use": "src.sandbox.local:LocalSandboxProvider"},
+        "memory": {"enabled": True, "storage_path": "data/memory.json", "debounce_seconds": 30},
+    }
+    (project / "config.yaml").write_text(yaml.safe_dump(early))
+    (project / ".deer-flow").mkdir()
+    (project / "data").mkdir()
+    (project / "data" / "memory.json").write_text(json.dumps({"facts": [{"content": "Likes tea"}]}))
+
+    output = migrate().output
+
+    assert "memory: taken over, 1 entries" in output
+    made = yaml.safe_load((project / "config.yaml").read_text())
+    assert [tool["use"] for tool in made["tools"]] == ["deerflow.community.tavily.tools:web_search_tool"]
+    assert made["sandbox"] == {"use": "deerflow.sandbox.local:LocalSandboxProvider"}
+    assert made["memory"] == {"enabled": True, "debounce_seconds": 30}
+
+
 def test_asks_for_a_user_if_there_are_several(project: Path, migrate: Command) -> None:
     for name in ("ann", "bob"):
         (project / ".deer-flow" / "users" / name).mkdir(parents=True)
@@ -334,6 +387,17 @@ def test_rejects_other_files_and_changes_nothing(project: Path, migrate: Command
     assert result.exit_code == 1
     assert problem in result.output
     assert [path.name for path in project.iterdir()] == ["config.yaml"]
+
+
+def test_a_thread_without_messages_in_its_latest_state_is_reported(project: Path, migrate: Command) -> None:
+    file = project / ".deer-flow" / "data" / "deerflow.db"
+    write_public_database(file)
+    with sqlite3.connect(file) as connection:
+        kind, state = JsonPlusSerializer().dumps_typed({"v": 4, "id": "3", "channel_values": {}})
+        connection.execute("INSERT INTO checkpoints VALUES ('t1', '', '3', NULL, ?, ?, NULL)", (kind, state))
+    connection.close()
+
+    assert "thread t1: not taken over: the latest state holds no messages" in migrate().output
 
 
 def test_threads_of_an_unreadable_database_are_reported(project: Path, migrate: Command) -> None:

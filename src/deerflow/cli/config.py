@@ -90,9 +90,9 @@ def migrate(
     """Take over the configuration and data of the public DeerFlow. Old files are kept."""
     with _one_sentence_on_failure():
         file = (find_config_path() if path is None else path).absolute()
-        state = discover(file.parent, read_process_environment()).home
-        data = find_data(file, state, home, user)
-        converted = convert_files(file, data, state)
+        found = discover(file.parent, read_process_environment())
+        data = find_data(file, found.home, home, user)
+        converted = convert_files(file, data, found.home)
         for line in report(converted):
             typer.echo(line)
         if dry_run:
@@ -100,7 +100,7 @@ def migrate(
         for line in write_files(converted):
             typer.echo(line)
         if data is not None:
-            asyncio.run(print_lines(take_over(data, read_settings(file))))
+            asyncio.run(print_lines(take_over(data, read_settings(file), found.variables)))
         typer.echo("check the result with: deerflow config check")
 
 

@@ -4,12 +4,13 @@ import asyncio
 import json
 import os
 import shutil
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import orjson
+from langchain_core.messages import BaseMessage
 
 from deerflow.agents.custom_agents import CONFIG_FILE, SOUL_FILE
 from deerflow.cli.migration import (
@@ -32,7 +33,7 @@ from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.memory import MemoryScope
 from deerflow.harness import Harness, open_harness
 from deerflow.harness.core import DEMO_MODEL
-from deerflow.persistence.checkpoints.sqlite import PublicThread, read_public_threads
+from deerflow.persistence.checkpoints.sqlite import PublicThread, list_public_threads
 from deerflow.sandbox.files.mounts import file_owner, user_data_folder
 from deerflow.sandbox.snapshots.restore import copy_tree
 from deerflow.skills.folders import custom_root, find_skills, write_switch
@@ -52,6 +53,8 @@ class PublicData:
     """Our state directory, which may be the same."""
     databases: tuple[Path, ...] = ()
     """The SQLite files with states of threads."""
+    memory: Path | None = None
+    """The memory of a version that names its file in the configuration."""
     is_given: bool = False
     """True if the user has named the directory: then data is taken over even if the configuration is ours already."""
 
@@ -116,15 +119,21 @@ def find_user(home: Path, wanted: str | None) -> str | None:
     raise ConfigError(f"{folder} has several users; choose one with --user: {', '.join(others)}")
 
 
-async def take_over(data: PublicData, settings: Mapping[str, Any]) -> AsyncIterator[str]:
-    """Take over skills, agents, memory and threads; yield a line about each. What is here already is kept."""
+async def take_over(
+    data: PublicData, settings: Mapping[str, Any], environment: Mapping[str, str]
+) -> AsyncIterator[str]:
+    """Take over skills, agents, memory and threads; yield a line about each. What is here already is kept.
+
+    Raises:
+        ConfigError: The database of `settings` cannot be opened.
+    """
     for line in take_over_skills(data):
         yield line
     overrides = {key: settings[key] for key in ("database",) if key in settings}
     model = DEMO_MODEL.model_dump(exclude_none=True, include={"name", "use", "model"})
     source = open_source(
         directory=data.target,
-        environment={"DEER_FLOW_HOME": str(data.target)},
+        environment={**find_variables(environment), "DEER_FLOW_HOME": str(data.target)},
         overrides={**overrides, "models": [model], "memory": {"max_facts": 100_000}},
     )
     async with open_harness(source) as harness:
@@ -134,6 +143,11 @@ async def take_over(data: PublicData, settings: Mapping[str, Any]) -> AsyncItera
             yield line
         async for line in take_over_threads(data, harness):
             yield line
+
+
+def find_variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that settings may refer to; those that name files of ours are left out."""
+    return {name: value for name, value in environment.items() if not name.startswith("DEER_FLOW_")}
 
 
 def take_over_skills(data: PublicData) -> Iterator[str]:
@@ -217,6 +231,8 @@ def find_memories(data: PublicData) -> dict[str | None, dict[str, Any]]:
                 continue
             known = found.setdefault(agent, document)
             known["facts"] = [*known.get("facts", []), *facts] if known is not document else facts
+    if None not in found and data.memory is not None:
+        found[None] = dict(read_mapping(data.memory))
     return found
 
 
@@ -237,22 +253,25 @@ async def take_over_threads(data: PublicData, harness: Harness) -> AsyncIterator
     """Create the threads of the user with their messages and files."""
     for file in data.databases:
         try:
-            threads = await asyncio.to_thread(read_public_threads, file, data.user)
+            threads = await asyncio.to_thread(list_public_threads, file, data.user)
         except StorageUnavailable as problem:
             yield f"{file.name}: threads are not taken over: {problem}"
             continue
         for thread in threads:
             try:
-                await create_thread(thread, data, harness)
+                messages = await asyncio.to_thread(thread.read_messages)
+                await create_thread(thread, messages, data, harness)
             except Conflict:
                 yield f"thread {thread.thread_id}: is here already"
             except (DeerFlowError, OSError, ValueError) as problem:
                 yield f"thread {thread.thread_id}: not taken over: {problem}"
             else:
-                yield f"thread {thread.thread_id}: taken over, {len(thread.messages)} messages"
+                yield f"thread {thread.thread_id}: taken over, {len(messages)} messages"
 
 
-async def create_thread(thread: PublicThread, data: PublicData, harness: Harness) -> None:
+async def create_thread(
+    thread: PublicThread, messages: Sequence[BaseMessage], data: PublicData, harness: Harness
+) -> None:
     """Create a thread with its messages and a copy of its files."""
     threads = harness.threads
     title = {"title": thread.title} if thread.title else {}
@@ -262,8 +281,8 @@ async def create_thread(thread: PublicThread, data: PublicData, harness: Harness
         target = user_data_folder(data.target, LOCAL_USER.user_id, thread.thread_id)
         if origin := next((each for each in origins if each.is_dir() and each != target), None):
             await asyncio.to_thread(copy_files, origin, target)
-        if thread.messages:
-            await threads.update_state(thread.thread_id, LOCAL_USER, {"messages": thread.messages})
+        if messages:
+            await threads.update_state(thread.thread_id, LOCAL_USER, {"messages": messages})
     except BaseException:  # half a thread is none
         await threads.delete(thread.thread_id, LOCAL_USER)
         raise
@@ -303,8 +322,17 @@ def find_data(file: Path, home: Path, source: Path | None, user: str | None) -> 
     found = next((place for place in places if place.is_dir()), None)
     if found is None:
         return None
-    databases = find_databases(read_settings(file), file.parent, found)
-    return PublicData(found.absolute(), find_user(found, user), home, databases, is_given=source is not None)
+    settings = read_settings(file)
+    databases = find_databases(settings, file.parent, found)
+    memory = find_memory_file(settings, file.parent, found)
+    return PublicData(found.absolute(), find_user(found, user), home, databases, memory, is_given=source is not None)
+
+
+def find_memory_file(settings: Mapping[str, Any], project: Path, home: Path) -> Path | None:
+    """Return the file that `memory.storage_path` names; None if there is none."""
+    path = (settings.get("memory") or {}).get("storage_path")
+    places = [resolve_from(place, Path(path)) for place in (project, home)] if isinstance(path, str) and path else []
+    return next((place for place in places if place.is_file()), None)
 
 
 def read_mapping(file: Path) -> Mapping[str, Any]:

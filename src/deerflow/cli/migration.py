@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from deerflow.cli.migration_rules import (
     BUILT_IN_TOOLS,
+    EARLY_PACKAGES,
     EXTENSION_KEYS,
     LOGIN_CLASSES,
     MODEL_CLASSES,
@@ -27,11 +28,13 @@ from deerflow.config.loader.validation import validate
 from deerflow.config.root import Config
 from deerflow.config.sections.extensions import Extensions, McpServerConfig
 from deerflow.config.sections.models import ModelConfig, find_near_misses
+from deerflow.config.sections.tools import ToolConfig
 from deerflow.domain.errors import ConfigError
 from deerflow.models.openai_compatible import OpenAICompatibleChatModel
-from deerflow.tools.assembly import ConfigurableTool
+from deerflow.tools.assembly import ConfigurableTool, load_tool
 
 OWN_CLIENT = "deerflow.models.openai_compatible:OpenAICompatibleChatModel"
+CONTAINERS = "deerflow.community.aio_sandbox:AioSandboxProvider"
 MAX_ROUNDS = 50
 BACKUP_SUFFIX = ".before-migration"
 UNKNOWN = "the public DeerFlow has no such key, and neither has this one"
@@ -72,13 +75,30 @@ RULES_BY_KEY = {rule.key: rule for rule in RULES}
 
 def convert_config(public: Mapping[str, Any]) -> Conversion:
     """Convert the settings of a `config.yaml`. The result is valid; values that are not are left out."""
-    made = Conversion()
+    made, public = Conversion(), rename_class_paths(public)
     for key, value in public.items():
         if not key.startswith("x-"):
             convert_key(key, value, public, made)
     made.settings.setdefault("config_version", 1)
+    sandbox = made.settings.get("sandbox", {})
+    if sandbox.get("use") == CONTAINERS and "image" not in sandbox:
+        made.changed.append("sandbox.image: the default is another image, to be built from deploy/sandbox")
     remove_invalid(Config, made)
     return made
+
+
+def rename_class_paths(settings: Any) -> Any:
+    """Return settings of an early version with the class paths of later ones, which begin with the package."""
+    if isinstance(settings, list):
+        return [rename_class_paths(item) for item in settings]
+    if not isinstance(settings, Mapping):
+        return settings
+    return {
+        key: f"deerflow.{value.removeprefix('src.')}"
+        if key == "use" and isinstance(value, str) and value.startswith(EARLY_PACKAGES)
+        else rename_class_paths(value)
+        for key, value in settings.items()
+    }
 
 
 def convert_key(key: str, value: Any, public: Mapping[str, Any], made: Conversion) -> None:
@@ -225,6 +245,12 @@ def check_tool(label: str, entry: dict[str, Any], made: Conversion) -> dict[str,
             converted[own] = value
         else:
             made.leave_out(f"{label}.{key}", "the tool has no such setting")
+    try:
+        load_tool(ToolConfig.model_validate(converted))
+    except (ConfigError, ValidationError) as problem:
+        kept = {key: value for key, value in converted.items() if key not in names}
+        made.leave_out(f"{label}: {', '.join(converted.keys() - kept.keys())}", str(problem))
+        return kept
     return converted
 
 

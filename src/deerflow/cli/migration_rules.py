@@ -85,6 +85,7 @@ RULES: Sequence[KeyRule] = (
     *drop("checked before every use", "sandbox.health_check_skip_seconds"),
     *drop("servers share containers through files in the state directory", "sandbox.ownership"),
     *drop("detected", "sandbox.thread_data_mounts"),
+    *drop("belongs to a provider that does not exist here", "sandbox"),
     KeyRule("skills.path", "skills.path", "its folder `public` replaces the built-in skills, `custom` is added"),
     *drop("skills are always at /mnt/skills", "skills.container_path"),
     *drop("skills are folders", "skills.use"),
@@ -111,7 +112,7 @@ RULES: Sequence[KeyRule] = (
     ),
     *drop("only the ledger is available; use `memory.storage_class`", "memory.manager_class", "memory.storage_class"),
     *drop("pending extractions are kept for the next start", "memory.shutdown_flush_timeout_seconds"),
-    *drop(OTHER_MEMORY, "memory.backend_config", "memory.token_counting"),
+    *drop(OTHER_MEMORY, "memory.backend_config", "memory"),
     *keep("title", "enabled", "max_words", "max_chars", "model_name"),
     *drop("the prompt is fixed", "title.prompt_template"),
     *keep("summarization", "enabled", "model_name", "trigger", "keep", "trim_tokens_to_summarize", "summary_prompt"),
@@ -188,6 +189,8 @@ RULES: Sequence[KeyRule] = (
     *drop("middlewares are passed in Python: `extra_middleware`", "plugins", "extensions"),
 )
 
+EARLY_PACKAGES = tuple(f"src.{name}." for name in ("community", "sandbox", "models", "guardrails", "agents"))
+"""Start of class paths in early versions; later ones begin with `deerflow`."""
 MODEL_CLASSES: Mapping[str, str | None] = {
     "deerflow.models.patched_deepseek:PatchedChatDeepSeek": "https://api.deepseek.com/v1",
     "deerflow.models.patched_openai:PatchedChatOpenAI": None,

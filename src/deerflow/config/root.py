@@ -53,6 +53,8 @@ PUBLIC_KEYS = frozenset(
     }
 )  # fmt: skip
 """Keys that only the public DeerFlow has."""
+EARLY_PROVIDERS = ("src.sandbox.local:", "src.community.aio_sandbox:")
+"""Sandbox providers of early versions of the public DeerFlow; every file of theirs names one."""
 
 
 class Config(Section):
@@ -145,6 +147,9 @@ def is_public_config(settings: Mapping[str, object]) -> bool:
     """Return True if these are settings of the public DeerFlow, which has another format."""
     version = settings.get("config_version")
     if isinstance(version, int) and version >= PUBLIC_VERSION:
+        return True
+    sandbox = settings.get("sandbox")
+    if isinstance(sandbox, Mapping) and str(sandbox.get("use")).startswith(EARLY_PROVIDERS):
         return True
     sections = [(key, value) for key, value in settings.items() if isinstance(value, Mapping)]
     nested = {f"{key}.{name}" for key, value in sections for name in value}

@@ -1,8 +1,8 @@
 """Checkpoints of graphs in a SQLite file, and the choice of the checkpointer."""
 
 import sqlite3
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -181,45 +181,47 @@ async def check_id(connection: aiosqlite.Connection, id_file: IdFile, database_i
 
 @dataclass(frozen=True, slots=True)
 class PublicThread:
-    """A thread of the public DeerFlow."""
+    """A thread in a SQLite file of the public DeerFlow."""
 
+    file: Path
     thread_id: str
-    title: str | None
-    messages: list[BaseMessage]
+    title: str | None = None
+
+    def read_messages(self) -> list[BaseMessage]:
+        """Return the messages of the latest state. Blocks.
+
+        Raises:
+            StorageUnavailable: There are none, or they cannot be read.
+        """
+        with open_public_database(self.file) as connection:
+            kind, state = connection.execute(SELECT_PUBLIC_STATE, (self.thread_id,)).fetchone()
+            values = create_serializer().loads_typed((kind, state)).get("channel_values", {})
+        if "messages" not in values:
+            raise StorageUnavailable("the latest state holds no messages; only states in full mode can be read")
+        return [message for message in values["messages"] if isinstance(message, BaseMessage)]
 
 
-SELECT_PUBLIC_STATES = """
-SELECT thread_id, type, checkpoint, max(checkpoint_id) FROM checkpoints
-WHERE checkpoint_ns = '' GROUP BY thread_id ORDER BY max(checkpoint_id)
+SELECT_PUBLIC_THREADS = """
+SELECT thread_id FROM checkpoints WHERE checkpoint_ns = '' GROUP BY thread_id ORDER BY max(checkpoint_id)
+"""
+SELECT_PUBLIC_STATE = """
+SELECT type, checkpoint FROM checkpoints
+WHERE thread_id = ? AND checkpoint_ns = '' ORDER BY checkpoint_id DESC LIMIT 1
 """
 
 
-def read_public_threads(file: Path, user: str | None) -> list[PublicThread]:
-    """Return the threads of a user in a SQLite file of the public DeerFlow, each with its latest messages. Blocks.
+def list_public_threads(file: Path, user: str | None) -> list[PublicThread]:
+    """Return the threads of a user in a SQLite file of the public DeerFlow, oldest first. Blocks.
 
     Raises:
-        StorageUnavailable: The file is no database, or has other tables or contents.
+        StorageUnavailable: The file is no database, or has other tables.
     """
-    try:
-        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            titles = read_public_titles(connection, user)
-            return [
-                make_public_thread(thread_id, (kind, state), titles)
-                for thread_id, kind, state, _ in connection.execute(SELECT_PUBLIC_STATES)
-                if titles is None or thread_id in titles
-            ]
-    except (sqlite3.Error, ValueError, TypeError, AttributeError) as problem:
-        raise StorageUnavailable(str(problem)) from problem
-
-
-def make_public_thread(
-    thread_id: str, state: tuple[str, bytes], titles: Mapping[str, str | None] | None
-) -> PublicThread:
-    """Return a thread with the messages of a stored state."""
-    values = create_serializer().loads_typed(state).get("channel_values", {})
-    messages = [each for each in values.get("messages", ()) if isinstance(each, BaseMessage)]
-    title = (titles or {}).get(thread_id) or values.get("title")
-    return PublicThread(thread_id, title if isinstance(title, str) else None, messages)
+    with open_public_database(file) as connection:
+        titles = read_public_titles(connection, user)
+        threads = [thread_id for (thread_id,) in connection.execute(SELECT_PUBLIC_THREADS)]
+    if titles is None:
+        return [PublicThread(file, thread_id) for thread_id in threads]
+    return [PublicThread(file, thread_id, titles[thread_id]) for thread_id in threads if thread_id in titles]
 
 
 def read_public_titles(connection: sqlite3.Connection, user: str | None) -> dict[str, str | None] | None:
@@ -229,3 +231,13 @@ def read_public_titles(connection: sqlite3.Connection, user: str | None) -> dict
         return None
     rows = connection.execute("SELECT thread_id, display_name, user_id FROM threads_meta")
     return {thread: title for thread, title, owner in rows if owner in (user, "default", None)}
+
+
+@contextmanager
+def open_public_database(file: Path) -> Iterator[sqlite3.Connection]:
+    """Open a SQLite file of the public DeerFlow for reading."""
+    try:
+        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            yield connection
+    except (sqlite3.Error, ValueError, TypeError, AttributeError) as problem:
+        raise StorageUnavailable(str(problem)) from problem
