@@ -1,5 +1,6 @@
 """Context of a run: everything that its middlewares and tools can use."""
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -28,6 +29,8 @@ from deerflow.skills.tools import RunSkillEditor
 from deerflow.subagents.executor import SubagentExecutor
 from deerflow.uploads.uploads import RunUploads
 
+TRACE_ID, TRACE_ID_CHARS = re.compile(r"[A-Za-z0-9._-]{1,64}"), 8
+
 
 @asynccontextmanager
 async def open_run_context(
@@ -46,6 +49,7 @@ async def open_run_context(
         files=files,
         history=JournalHistory(core.database, run.thread_id),
         agent_name=request.agent.agent_name,
+        trace_id=find_trace_id(request.metadata) or run.run_id[:TRACE_ID_CHARS],
         ledger=RunLedger(log, earlier),
         sandbox=lease,
         redact=core.source.redact,
@@ -106,6 +110,12 @@ def create_budget(core: Core, job: Job, log: RunLog) -> BudgetTracker | None:
     return BudgetTracker(
         limit, job.records.account, core.agents.prices, RunReservationLog(log), reserves_final_answer=True
     )
+
+
+def find_trace_id(metadata: Mapping[str, object]) -> str | None:
+    """Return the trace id of a request, if its metadata has one that can be logged."""
+    trace_id = metadata.get("trace_id")
+    return trace_id if isinstance(trace_id, str) and TRACE_ID.fullmatch(trace_id) else None
 
 
 def find_channel(metadata: Mapping[str, object]) -> str | None:
