@@ -15,7 +15,7 @@ PYTEST = PYTHONDONTWRITEBYTECODE= $(TEMPORARY) $(RUN) $(BIN)/pytest -n $(WORKERS
 FAST = --hypothesis-profile=fast -m "not browser and not slow and not external"
 
 .DEFAULT_GOAL := help
-.PHONY: help start setup check test test-fast test-changed test-nightly test-bare web bench doctor clean format lock screenshots snapshots dev system reference
+.PHONY: help start dev setup install config config-upgrade check test test-fast test-changed test-nightly test-bare web bench doctor clean format lock screenshots snapshots tools system reference
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1|\2/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -23,10 +23,21 @@ help: ## Show this list
 start: setup ## Install what is missing and serve the page on http://127.0.0.1:2026 (HOST, PORT, ARGS)
 	@exec $(BIN)/deerflow serve $(if $(HOST),--host $(HOST)) $(if $(PORT),--port $(PORT)) $(ARGS)
 
+dev: setup ## The same, restarted after every change of the Python source (HOST, PORT, ARGS)
+	@exec $(BIN)/python scripts/dev.py src -- $(BIN)/deerflow serve $(if $(HOST),--host $(HOST)) $(if $(PORT),--port $(PORT)) $(ARGS)
+
 setup: ## Install and build all that `make start` needs, without serving
 	@$(BOOTSTRAP) app
 
-check: dev ## Formatting, lint, types, import direction, shape; also of the web page
+install: setup ## The same as `make setup`
+
+config: setup ## Write a config.yaml with comments for every setting, unless there is one
+	@if [ -e config.yaml ]; then echo "config.yaml is there already"; else $(BIN)/deerflow config init; fi
+
+config-upgrade: setup ## Turn a config.yaml of the public DeerFlow into one of this project; the old file is kept
+	@$(BIN)/deerflow config migrate config.yaml
+
+check: tools ## Formatting, lint, types, import direction, shape; also of the web page
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -39,48 +50,48 @@ test: check system ## Checks, Python tests, web tests and browser tests
 	$(PYTEST) --ignore=tests/architecture
 	$(RUN) npm --prefix web test --silent
 
-test-fast: dev ## Python tests without browser, containers, other servers and long ones, on SQLite; for every edit
+test-fast: tools ## Python tests without browser, containers, other servers and long ones, on SQLite; for every edit
 	$(PYTEST) -q $(FAST) --ignore=tests/architecture
 
-test-changed: dev ## The same, of the folders that differ from main
+test-changed: tools ## The same, of the folders that differ from main
 	$(PYTEST) -q $(FAST) $$($(BIN)/python scripts/changed_tests.py)
 
-test-nightly: dev ## The fuzz tests with 20,000 random examples each
+test-nightly: tools ## The fuzz tests with 20,000 random examples each
 	$(PYTEST) --hypothesis-profile=nightly --timeout=36000 tests/runtime/test_fuzz.py
 
 test-bare: system ## All of it in a fresh Debian with only what the README asks for (root; TARGET=test)
 	@$(PYTHON) scripts/test_bare.py $(TARGET)
 
-web: dev ## Build the web page anew
+web: tools ## Build the web page anew
 	@$(BOOTSTRAP) web
 
-bench: dev ## Benchmarks; each prints ratios against its floor
+bench: tools ## Benchmarks; each prints ratios against its floor
 	@for file in bench/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 doctor: setup ## Look for what does not work here, and say how to mend it
 	@$(BIN)/deerflow doctor
 
-format: dev ## Format and mend what can be mended by itself
+format: tools ## Format and mend what can be mended by itself
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-screenshots: dev system ## Take the pictures in docs/images again
+screenshots: tools system ## Take the pictures in docs/images again
 	$(BIN)/python scripts/screenshots.py
 
-snapshots: dev ## Accept what the snapshot tests show now
+snapshots: tools ## Accept what the snapshot tests show now
 	ACCEPT_SNAPSHOTS=1 $(BIN)/pytest -q tests/gateway/test_snapshots.py tests/agents/test_lead_agent_prompt.py
 
-reference: dev ## Generate docs/reference from the code
+reference: tools ## Generate docs/reference from the code
 	@$(BIN)/python scripts/reference.py
 
-lock: dev ## Resolve the locked versions again
+lock: tools ## Resolve the locked versions again
 	@sh scripts/lock.sh
 
 clean: ## Remove everything that was installed or built here; threads and configuration stay
 	rm -rf .venv web/node_modules src/deerflow/gateway/static .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests bench scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
-dev:
+tools:
 	@$(BOOTSTRAP) dev
 
 system:

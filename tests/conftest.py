@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 from langchain_core.language_models import BaseChatModel
 from sqlalchemy import Engine
 
@@ -29,9 +29,11 @@ pytest.register_assert_rewrite(
 )
 
 # The same examples every time, without deadlines: failures must be repeatable.
-settings.register_profile("repeatable", derandomize=True, deadline=None)
+# Explaining a failure traces every line, which holds event loops.
+PHASES = [phase for phase in Phase if phase is not Phase.explain]
+settings.register_profile("repeatable", derandomize=True, deadline=None, phases=PHASES)
 settings.register_profile("fast", settings.get_profile("repeatable"), max_examples=20)
-settings.register_profile("nightly", deadline=None, max_examples=20_000)
+settings.register_profile("nightly", deadline=None, max_examples=20_000, phases=PHASES)
 settings.load_profile("repeatable")
 
 EXTERNAL = {"engine", "postgres_server", "redis_url", "toolbox_environment"}
@@ -52,7 +54,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             # The one browser belongs to the one loop of the session.
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(SLOW_S))
+            item.add_marker(pytest.mark.timeout(max(SLOW_S, item.config.getoption("timeout") or 0)))
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))  # noqa: TID251
     items[:] = put_slow_modules_first(items, workers)
 

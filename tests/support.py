@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sysconfig
 import tomllib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -137,6 +138,19 @@ def install_once(name: str, commands: Callable[[Path], Sequence[Sequence[str | P
                 assert done.returncode == 0, f"{name} could not be installed:\n{done.stdout}{done.stderr}"
             (folder / ".complete").touch()
     return folder
+
+
+def install_program(wanted: str, name: str) -> Path:
+    """Return a program of a PyPI package (`package==version`), which has an environment of its own."""
+    uv = Path(sysconfig.get_path("scripts"), "uv")
+    folder = install_once(
+        f"{wanted.replace('==', '-')}-compiled",
+        lambda place: [
+            [uv, "venv", "-q", "--relocatable", "--allow-existing", place],
+            [uv, "pip", "install", "-q", "--compile-bytecode", f"--python={place}/bin/python", wanted],
+        ],
+    )
+    return folder / "bin" / name
 
 
 def key_of(*parts: str) -> str:

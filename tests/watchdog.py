@@ -1,6 +1,7 @@
 """Watchdog of event loops: finds code of DeerFlow that holds the loop, during which a server answers nobody."""
 
 import asyncio
+import os
 import sys
 import threading
 import time
@@ -12,11 +13,32 @@ from types import FrameType
 from typing import Any
 
 LIMIT_S = 0.1
+BUSY_LOAD = 2.5 * (os.cpu_count() or 1)
+"""Load average from which on everything takes longer: processes share caches and cores."""
 PERIOD_S = 0.02
 SOURCE = str(Path(__file__).parents[1] / "src" / "deerflow")
 TESTING = str(Path(SOURCE) / "testing")
-STARTUP = frozenset({"open_harness", "open_core", "open_source", "create_app"})
-"""Functions during which there is no server yet."""
+EXEMPT = frozenset({"open_harness", "open_core", "open_source", "create_app", "_execute_child", "_adjust_thread_count"})
+"""Functions before there is a server, and starts of processes and threads, which wait for a CPU for those."""
+BLOCKING_CLIENT = str(Path(SOURCE) / "client" / "session.py")
+"""The synchronous client, which blocks its caller by design."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadTimes:
+    """Seconds for which a thread has had a CPU, and for which it was ready while other processes had it."""
+
+    cpu_s: float = 0.0
+    ready_s: float = 0.0
+
+    @classmethod
+    def read(cls, thread: int) -> "ThreadTimes":
+        """Return the times of a thread; 0 where the system does not tell."""
+        try:
+            cpu, ready, _ = Path(f"/proc/self/task/{thread}/schedstat").read_text().split()
+        except (OSError, ValueError):
+            return cls()
+        return cls(int(cpu) / 1e9, int(ready) / 1e9)
 
 
 @dataclass(slots=True)
@@ -26,15 +48,20 @@ class RunningCallback:
     thread: int
     native_thread: int
     started: float
-    waited: float | None = None
-    """Seconds for which the thread had waited for a CPU when it was looked at first."""
+    first: "ThreadTimes | None" = None
+    """Times of the thread when it was looked at first."""
     samples: int = 0
-    stack: str = ""
+    """Number of consecutive looks at which it was found in code of DeerFlow."""
+    is_reported: bool = False
 
 
 @dataclass(slots=True)
 class Watchdog:
-    """Looks at the callbacks of all event loops of this process, from a thread of its own."""
+    """Looks at the callbacks of all event loops of this process, from a thread of its own.
+
+    A callback holds the loop if it uses the CPU for too long, or if it is found waiting at several looks in a row.
+    Looks that come late do not count: then other processes have the CPU, or another thread has the interpreter.
+    """
 
     running: dict[int, RunningCallback] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -59,34 +86,36 @@ class Watchdog:
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
     def _watch(self) -> None:
-        never = threading.Event()
+        never, before = threading.Event(), time.monotonic()
         while not never.wait(PERIOD_S):
             now = time.monotonic()
+            is_late, before = now - before > 1.5 * PERIOD_S, now
             for callback in list(self.running.values()):
                 if now - callback.started > PERIOD_S:
-                    self._look(callback, now)
+                    self._look(callback, is_late=is_late)
 
-    def _look(self, callback: RunningCallback, now: float) -> None:
+    def _look(self, callback: RunningCallback, *, is_late: bool) -> None:
         frame = sys._current_frames().get(callback.thread)
         if frame is None or not is_ours(frame):
+            callback.samples = 0
             return
-        callback.samples += 1
-        waited = read_cpu_wait(callback.native_thread)
-        if callback.waited is None:
-            callback.waited, callback.started = waited, now - PERIOD_S
-        held = now - callback.started - (waited - callback.waited)
-        # Several looks: a process that was suspended as a whole has one.
-        if held > LIMIT_S and callback.samples * PERIOD_S >= LIMIT_S and not callback.stack:
+        times = ThreadTimes.read(callback.native_thread)
+        callback.first = first = callback.first or times
+        callback.samples = 0 if is_late else callback.samples + 1
+        found_s = callback.samples * PERIOD_S - (times.ready_s - first.ready_s)
+        limit_s = LIMIT_S * max(1.0, os.getloadavg()[0] / BUSY_LOAD)
+        if max(times.cpu_s - first.cpu_s, found_s) > limit_s and not callback.is_reported:
+            callback.is_reported = True
             frames = traceback.extract_stack(frame)
             own = [each for each in frames[:-6] if each.filename.startswith(SOURCE)]
-            callback.stack = "".join(traceback.format_list([*own, *frames[-6:]]))
-            self.problems.append(f"the event loop was held for more than {LIMIT_S * 1000:.0f} ms in\n{callback.stack}")
+            stack = "".join(traceback.format_list([*own, *frames[-6:]]))
+            self.problems.append(f"the event loop was held for more than {LIMIT_S * 1000:.0f} ms in\n{stack}")
 
 
 def is_ours(frame: FrameType) -> bool:
     """Return whether the code that runs belongs to a server that has been started."""
     names = [(each.f_code.co_filename, each.f_code.co_name) for each in walk(frame)]
-    if any(name in STARTUP for _, name in names):
+    if any(name in EXEMPT or file == BLOCKING_CLIENT for file, name in names):
         return False
     return any(file.startswith(SOURCE) and not file.startswith(TESTING) for file, _ in names)
 
@@ -96,14 +125,6 @@ def walk(frame: FrameType | None) -> Iterator[FrameType]:
     while frame is not None:
         yield frame
         frame = frame.f_back
-
-
-def read_cpu_wait(thread: int) -> float:
-    """Return the seconds for which a thread was ready to run, but other processes had the CPU."""
-    try:
-        return int(Path(f"/proc/self/task/{thread}/schedstat").read_text().split()[1]) / 1e9
-    except (OSError, IndexError):
-        return 0.0
 
 
 WATCHDOG = Watchdog()

@@ -52,6 +52,8 @@ BY_ID = {
     "read_title": "the thread of a run under way, or one that has just ended",
     "read_timed_events": "a run that was found by its owner",
     "read_claimed_run": "a run that was found by its owner, or is under way",
+    "read_log_end": "a thread that was found by its owner",
+    "read_title": "the thread of a run under way",
     "read_page": "a thread that was found by its owner",
     "read_values": "a thread that was found by its owner",
     "find_abandoned_messages": "a thread that was found by its owner",

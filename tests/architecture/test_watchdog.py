@@ -10,6 +10,8 @@ import pytest
 
 from tests.watchdog import LIMIT_S, SOURCE, WATCHDOG
 
+TRIES = 20
+
 
 def compile_function(path: str, name: str, body: str) -> Callable[..., Any]:
     """Return a function as if it stood in the file at `path`."""
@@ -39,10 +41,14 @@ async def test_only_code_of_a_running_server_is_noticed(
     wait: Callable[[float], None], file: str, function: str, is_noticed: bool
 ) -> None:
     hold = compile_function(str((Path(SOURCE) / file).resolve()), function, f"wait({3 * LIMIT_S})")
-    done = asyncio.Event()
-    asyncio.get_running_loop().call_soon(lambda: (hold(wait), done.set()))
-    await done.wait()
-    found = [problem for problem in WATCHDOG.problems if "some.py" in problem]
+    found: list[str] = []
+    for _ in range(TRIES if is_noticed else 1):  # on a busy machine the watchdog may be late
+        done = asyncio.Event()
+        asyncio.get_running_loop().call_soon(lambda done: (hold(wait), done.set()), done)
+        await done.wait()
+        found = [problem for problem in WATCHDOG.problems if "some.py" in problem]
+        if found:
+            break
     WATCHDOG.problems.clear()
     assert bool(found) is is_noticed
 

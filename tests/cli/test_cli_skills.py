@@ -1,13 +1,18 @@
-"""`deerflow skills test`."""
+"""`deerflow skills`."""
 
 import json
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
-from deerflow.cli.skills import app
-from deerflow.domain.errors import NotFound
+from deerflow.cli.skills import app, update_skill
+from deerflow.client import DeerFlowClient
+from deerflow.domain.errors import Conflict, InvalidRequest, NotFound
+from deerflow.testing import ScriptedModel
+from tests.skills.skill_host import REPOSITORY, SKILL, open_skill_host
+from tests.skills.support import ALLOW
 
 PASSING_TEST = "description: d\nprompt: p\nsteps: [{say: Hello there}]\nexpect: {answer: [Hello]}\n"
 
@@ -56,3 +61,38 @@ def test_missing_and_invalid_skills_are_reported_in_one_line(tmp_path: Path) -> 
     refused = CliRunner().invoke(app, ["test", str(skill)], env=environment)
     assert refused.exit_code == 1
     assert refused.stdout == "✗ greeter: skill.toml: needs.hots: unknown key; did you mean 'hosts'?\n"
+
+
+def test_update_prints_a_diff_and_installs_what_was_confirmed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with (
+        open_skill_host(tmp_path / "host") as host,
+        DeerFlowClient(model=ScriptedModel.saying(ALLOW, ALLOW)) as client,
+    ):
+        first = host.commit({"SKILL.md": SKILL.format(body="Boil.")})
+        client._session.harness.resources.skill_downloader = host.downloader()
+        client.skills.install(REPOSITORY)
+        update_skill(client, "tea", confirm=lambda: True)
+        assert capsys.readouterr().out == f"tea is up to date: {first} of {REPOSITORY}\n"
+
+        second = host.commit({"SKILL.md": SKILL.format(body="Steep.")})
+        update_skill(client, "tea", confirm=lambda: False)
+        shown = capsys.readouterr()
+        assert "-Boil.\n+Steep.\n" in shown.out
+        assert shown.err == f"tea: {first} -> {second} of {REPOSITORY}\nnothing was changed\n"
+        assert "Boil." in client.custom_skills.get("tea")["content"]
+
+        update_skill(client, "tea", confirm=lambda: True)
+        assert capsys.readouterr().out.endswith("Skill 'tea' installed\n")
+        assert "Steep." in client.custom_skills.get("tea")["content"]
+        client.custom_skills.create("---\nname: own\ndescription: Mine.\n---\n")
+        with pytest.raises(Conflict, match="was not installed from a URL"):
+            update_skill(client, "own", confirm=lambda: True)
+
+
+def test_add_rejects_addresses_with_credentials(tmp_path: Path) -> None:
+    environment = {"DEER_FLOW_PROJECT_ROOT": str(tmp_path)}
+    refused = CliRunner().invoke(app, ["add", "https://ada:secret@git.example.org/tea"], env=environment)
+    assert isinstance(refused.exception, InvalidRequest) and "secret" not in str(refused.exception)

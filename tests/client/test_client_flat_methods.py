@@ -78,6 +78,8 @@ FLAT_NAMES = {
     "get_skill_history": "custom_skills.get_history",
     "clear_skill_history": "custom_skills.clear_history",
     "rollback_skill": "custom_skills.rollback",
+    "check_skill_update": "custom_skills.check_update",
+    "update_custom_skill": "custom_skills.update",
     "get_memory": "memory.get",
     "reload_memory": "memory.reload",
     "export_memory": "memory.export",

@@ -12,7 +12,7 @@ from deerflow.config.sections.tools import ToolConfig, ToolGroupConfig
     ("text", "problem"),
     [
         ("name: web\ngroup: web\n", "use: is missing"),
-        ("name: web\nuse: a.b:c\n", "group: is missing: tool group; custom agents can be limited to groups"),
+        ("name: web\ngroup: ''\nuse: a.b:c\n", "group: must"),
         ("name: web\ngroup: web\nuse: a.b.c\n", 'config.yaml:3: use: must be "module:name"'),
         ("name: web\ngroup: web\nuse: a.b.c\n", "did you mean 'a.b:c'?"),
         ("name: web\ngroup: web\nuse: a:b\napproval: maybe\n", "config.yaml:4: approval: "),

@@ -31,6 +31,7 @@ from deerflow.gateway.examples import (
     NEW_SKILL,
     PACK,
     PIN_HASH,
+    REVISION,
     RUN,
     SHARE,
     SKILL,
@@ -42,7 +43,9 @@ from deerflow.gateway.examples import (
 from deerflow.gateway.schemas.memory import DOCUMENT_EXAMPLE, FACT_EXAMPLE
 from deerflow.harness import Harness, open_harness
 from deerflow.mcp.status import McpToolInfo
+from deerflow.services.skill_download import DownloadedSkill, SkillAddress, SkillDownloader
 from deerflow.skills.authoring.history import Verdict
+from deerflow.skills.authoring.lock import SkillSource, lock_source
 from deerflow.skills.authoring.store import Author, SkillFileChange
 from deerflow.skills.folders import custom_root, owner_folder
 from deerflow.testing import Answer, ScriptedModel, Stall
@@ -59,6 +62,8 @@ SECRET = "kingfisher"
 """Word in all data of the owner."""
 
 
+ENDLESS = "GET /api/threads/{thread_id}/stream"
+"""Route whose response goes on until the client disconnects."""
 OUTPUTS = "/mnt/user-data/outputs"
 WAIT = "Wait until you are stopped."
 
@@ -213,6 +218,9 @@ class PopulatedServer:
         self.harness.resources.custom_skills.store.apply_change(
             http.headers[USER_HEADER], skill.name, guide, Author(), Verdict()
         )
+        folder = owner_folder(self.harness.core.source.current.home, http.headers[USER_HEADER])
+        lock_source(folder, SKILL, SkillSource("https://git.example.org/tidy-up", "0" * 40))
+        self.harness.resources.skill_downloader = StoredDownloads()
         pack = build_archive(skill=SKILL_TEXT.format(name=PACKED))
         self.run(self.harness.files_of(thread).write(PACK, pack))
         http.put("/api/store/items", json={"namespace": ["notes"], "key": "first", "value": {"text": SECRET}})
@@ -259,6 +267,13 @@ class PopulatedServer:
             shutil.rmtree(skills / "history" / name, ignore_errors=True)
 
 
+class StoredDownloads(SkillDownloader):
+    """Downloader that has one revision of the example skill and opens no connections."""
+
+    async def download(self, address: SkillAddress) -> DownloadedSkill:
+        return DownloadedSkill(build_archive(skill=SKILL_TEXT.format(name=SKILL)), SkillSource(address.url, REVISION))
+
+
 def read_principal(request: Request) -> Principal:
     name = request.headers.get(USER_HEADER, LOCAL_USER.user_id)
     return Principal(name, is_admin=name == LOCAL_USER.user_id)
@@ -274,4 +289,9 @@ def send_example(http: httpx.Client, example: Example, ids: Mapping[str, str]) -
         files = [(name, ("example.md", text)) for name, texts in example.files.items() for text in texts]
         return http.request(example.method, url, params=query, files=files)
     content = {"content": body, "headers": {"content-type": "application/json"}} if example.body is not None else {}
+    if example.name == ENDLESS:
+        with http.stream(example.method, url, params=query) as response:
+            if not response.is_success:
+                response.read()
+            return response
     return http.request(example.method, url, params=query, **content)

@@ -10,6 +10,7 @@ from deerflow.harness import open_harness
 from deerflow.skills.folders import owner_folder
 from deerflow.testing import ScriptedModel
 from tests.skills.hostile_archives import build_archive
+from tests.skills.skill_host import REPOSITORY, SKILL, open_skill_host
 from tests.skills.support import ALLOW, build_skill_md
 from tests.support import browse
 
@@ -52,6 +53,45 @@ async def test_an_uploaded_archive_is_installed_once_and_rejected_ones_leave_no_
             ({"thread_id": "t", "path": "/mnt/user-data/../../../etc/x.skill"}, 404),
         ):
             assert (await http.post("/api/skills/install", json=body)).status_code == status, body
+
+
+async def test_a_skill_is_installed_from_git_compared_and_updated(tmp_path: Path) -> None:
+    source = open_source(directory=tmp_path, environment={})
+    review = '{"decision": "allow", "reason": "Fine."}'
+    with open_skill_host(tmp_path / "host") as host:
+        first = host.commit({"SKILL.md": SKILL.format(body="Boil.")})
+        async with open_harness(source, ScriptedModel.saying(review, review)) as harness, browse(harness) as http:
+            harness.resources.skill_downloader = host.downloader()
+            installed = await http.post("/api/skills/install", json={"url": REPOSITORY})
+            assert installed.json()["skill_name"] == "tea", installed.text
+            same = (await http.get("/api/skills/custom/tea/update")).json()
+            assert (same["diff"], same["source"]["revision"], same["installed_revision"]) == ("", first, first)
+
+            second = host.commit({"SKILL.md": SKILL.format(body="Steep.")})
+            found = (await http.get("/api/skills/custom/tea/update")).json()
+            assert "-Boil.\n+Steep.\n" in found["diff"] and found["source"]["revision"] == second
+            outdated = await http.post("/api/skills/custom/tea/update", json={"revision": first})
+            assert (outdated.status_code, outdated.json()["error"]) == (409, "Conflict")
+            updated = await http.post("/api/skills/custom/tea/update", json={"revision": second})
+            assert updated.json()["success"], updated.text
+            shown = (await http.get("/api/skills/custom/tea")).json()
+            assert shown["source"] == {"url": REPOSITORY, "revision": second, "ref": None, "folder": None}
+
+
+async def test_an_installation_needs_either_a_file_or_a_url(tmp_path: Path) -> None:
+    source = open_source(directory=tmp_path, environment={})
+    async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
+        for body in ({}, {"thread_id": "t"}, {"url": REPOSITORY, "thread_id": "t", "path": ARCHIVE}):
+            refused = await http.post("/api/skills/install", json=body)
+            assert (refused.status_code, refused.json()["error"]) == (422, "InvalidRequest"), body
+        for url, status, error in (
+            ("https://ada:secret@git.example.org/tea", 422, "InvalidRequest"),
+            ("file:///etc/passwd", 422, "InvalidRequest"),
+            ("https://127.0.0.1/tea", 502, "SkillUnavailable"),
+        ):
+            refused = await http.post("/api/skills/install", json={"url": url})
+            assert (refused.status_code, refused.json()["error"]) == (status, error), url
+            assert "secret" not in refused.text
 
 
 async def test_custom_skills_are_created_edited_and_restored(tmp_path: Path) -> None:

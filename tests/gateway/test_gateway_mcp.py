@@ -196,6 +196,16 @@ async def test_the_login_redirect_uses_the_configured_public_url(tmp_path: Path,
     async with open_gateway(tmp_path, ScriptedModel.saying(), gateway=public) as (_, http):
         started = await http.post("/api/mcp/servers/x/oauth/start", json={}, headers={"host": "localhost:1"})
         forged = await http.post("/api/mcp/servers/x/oauth/start", json={}, headers={"host": "evil.example"})
+        document = (await http.get("/api/mcp/oauth/client-metadata.json")).json()
+    assert document == {
+        "client_id": "https://deer.example/api/mcp/oauth/client-metadata.json",
+        "client_name": "DeerFlow",
+        "client_uri": "https://deer.example",
+        "redirect_uris": ["https://deer.example/api/mcp/oauth/callback"],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": "none",
+    }
     asked = httpx.URL(started.json()["authorization_url"]).params
     assert asked["redirect_uri"] == "https://deer.example/api/mcp/oauth/callback"
     assert forged.status_code == 403  # without that setting too

@@ -46,6 +46,16 @@ async def list_event_names(harness: Harness, thread_id: str) -> set[str]:
     return {event.event async for group in harness.runs.listen(run) for event in group}
 
 
+async def read_until_end(stream: AsyncIterator[Any]) -> list[Any]:
+    """Return the parts of a stream up to the end of a run."""
+    parts = []
+    async for part in stream:
+        parts.append(part)
+        if part.event == "end":
+            break
+    return parts
+
+
 async def test_all_method_groups_of_the_python_client_work(home: Path) -> None:
     async with open_langgraph_api(home) as http, asyncio.timeout(60):
         notes = await walk(http)
@@ -194,11 +204,102 @@ async def test_a_thread_stream_resumes_after_the_last_event(home: Path) -> None:
                 break
         await client.runs.cancel(thread, run["run_id"], wait=True)
         again = await client.threads.join_stream(thread, last_event_id=f"{run['run_id']}.1")
-        names = [part.event async for part in again]
+        names = [part.event for part in await read_until_end(again)]
         assert names[0] == "messages" and names[-1] == "end"
         with pytest.raises(httpx.HTTPStatusError):
             async for _ in await client.threads.join_stream(thread, last_event_id="nonsense"):
                 pass
+
+
+async def test_a_thread_stream_follows_runs_as_they_come(home: Path) -> None:
+    async with open_client(home) as (_, client):
+        thread = await create_thread(client)
+        await client.runs.wait(thread, AGENT, **build_run_body("Before"))
+        following = await client.threads.join_stream(thread)
+        for text in ("One", "Two"):
+            run = await client.runs.create(thread, AGENT, stream_mode="values", **build_run_body(text))
+            parts = await read_until_end(following)
+            assert parts[0].data["run_id"] == run["run_id"]
+            assert list_contents(parts[-2].data)[-2:] == [text, "Hello there."]
+
+
+async def test_a_thread_stream_resumes_with_the_runs_that_have_ended_since(home: Path) -> None:
+    async with open_client(home) as (_, client):
+        thread = await create_thread(client)
+        ids = []
+        for text in ("One", "Two", "Three"):
+            run = await client.runs.create(thread, AGENT, stream_mode="values", **build_run_body(text))
+            await client.runs.join(thread, run["run_id"])
+            ids.append(run["run_id"])
+        again = await client.threads.join_stream(thread, last_event_id=f"{ids[0]}.1000")
+        seen = [(await read_until_end(again))[0].data["run_id"] for _ in range(2)]
+        assert seen == ids[1:]
+
+
+async def test_a_thread_stream_shows_only_begin_and_end_of_runs_if_asked(home: Path) -> None:
+    async with open_client(home) as (_, client):
+        thread = await create_thread(client)
+        following = await client.threads.join_stream(thread, stream_mode="lifecycle")
+        await client.runs.create(thread, AGENT, stream_mode="values", **build_run_body("Hi"))
+        assert [part.event for part in await read_until_end(following)] == ["metadata", "end"]
+
+
+async def test_a_thread_has_the_values_of_its_state(home: Path) -> None:
+    async with open_client(home) as (_, client):
+        thread = await create_thread(client)
+        assert (await client.threads.get(thread))["values"] == {"messages": []}
+        await client.runs.wait(thread, AGENT, **build_run_body("Hi"))
+        shown = await client.threads.get(thread)
+        state = (await client.threads.get_state(thread))["values"]
+        assert list_contents(shown["values"]) == ["Hi", "Hello there."]
+        assert {**state, "title": shown["values"]["title"]} == shown["values"]
+        await client.threads.update(thread, metadata={"title": "Mine"})
+        assert (await client.threads.get(thread))["values"]["title"] == "Mine"
+        assert "messages" not in (await client.threads.search(ids=[thread]))[0]["values"]
+
+
+async def test_runs_show_the_request_they_were_started_with(home: Path) -> None:
+    async with open_client(home) as (_, client):
+        thread = await create_thread(client)
+        body = build_run_body("Hi", stream_mode=["values", "updates"], context={"is_plan_mode": True})
+        run = await client.runs.create(thread, AGENT, config={"recursion_limit": 77}, **body)
+        await client.runs.join(thread, run["run_id"])
+        listed = await client.runs.list(thread)
+        for shown in (run, await client.runs.get(thread, run["run_id"]), *listed):
+            kwargs = shown["kwargs"]
+            assert [message["content"] for message in kwargs["input"]["messages"]] == ["Hi"]
+            assert kwargs["config"] == {"configurable": {"thread_id": thread}, "recursion_limit": 77}
+            assert kwargs["context"]["is_plan_mode"] is True and kwargs["command"] is None
+            assert kwargs["stream_mode"] == ["values", "updates"]
+        some = await client.runs.list(thread, select=["run_id", "status"])
+        assert some == [{"run_id": run["run_id"], "status": "success"}]
+        with pytest.raises(httpx.HTTPStatusError):
+            await client.runs.list(thread, select=["nonsense"])  # type: ignore[list-item]
+
+
+async def test_a_resumed_run_shows_its_command(home: Path) -> None:
+    async with open_client(home) as (_, client):
+        thread = await create_thread(client)
+        await client.runs.wait(thread, AGENT, **build_run_body("launch"))
+        decisions = {"decisions": [{"type": "reject", "message": "no"}]}
+        await client.runs.wait(thread, AGENT, command={"resume": decisions})
+        kwargs = (await client.runs.list(thread, limit=1))[0]["kwargs"]
+        assert kwargs["input"] is None
+        (answer,) = kwargs["command"]["resume"].values()
+        assert answer["decisions"] == decisions["decisions"]
+
+
+async def test_assistants_keep_their_metadata(home: Path) -> None:
+    async with open_client(home) as (_, client):
+        made = await client.assistants.create(AGENT, name="scribe", metadata={"team": "docs", "tags": ["a", "b"]})
+        assert made["metadata"] == {"team": "docs", "tags": ["a", "b"]}
+        changed = await client.assistants.update("scribe", metadata={"team": None, "level": 2}, description="Writes.")
+        assert changed["metadata"] == {"tags": ["a", "b"], "level": 2}
+        assert (await client.assistants.get("scribe"))["metadata"] == changed["metadata"]
+        found = await client.assistants.search(metadata={"level": 2})
+        assert [each["assistant_id"] for each in found] == ["scribe"]
+        assert await client.assistants.search(metadata={"level": 3}) == []
+        assert await client.assistants.count(metadata={"created_by": "system"}) == 1
 
 
 async def test_all_runs_of_a_user_are_cancelled_at_once(home: Path) -> None:
@@ -249,7 +350,6 @@ async def test_an_assistant_is_a_custom_agent(home: Path) -> None:
             client.assistants.update(AGENT, description="Mine."),
             client.assistants.delete(AGENT),
             client.assistants.update("poet", name="other"),
-            client.assistants.create(AGENT, name="tagged", metadata={"a": 1}),
             client.assistants.create(AGENT, name="odd", context={"colour": "red"}),  # type: ignore[arg-type]
             client.assistants.set_latest("poet", 2),
         ):

@@ -42,7 +42,7 @@ async def test_lazy_routes_are_mounted_in_place(harness_saying: OpenHarness) -> 
         app = create_app(harness)
         positions, end = lazy_positions(app), len(app.router.routes)
         assert len(positions) == len(LAZY) + sum(isinstance(router, LazyRouter) for router in LANGGRAPH_ROUTES)
-        mount_all(app)
+        await asyncio.to_thread(mount_all, app)
         assert lazy_positions(app) == [] and len(app.router.routes) >= end
         assert app.router.routes[-1].path == "/{path:path}"  # type: ignore[attr-defined]  # the page takes all the rest
 

@@ -4,6 +4,7 @@ import secrets
 import socket
 import threading
 import time
+from base64 import b64decode
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -26,10 +27,11 @@ from mcp.server.fastmcp import FastMCP
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from mcp.types import TextContent
 from pydantic import AnyHttpUrl, AnyUrl
+from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-SCOPE = "tools"
+SCOPE, WIDER_SCOPE = "tools", "write"
 ROBOT, ROBOT_SECRET = "robot", "robot-secret-canary"
 
 
@@ -43,6 +45,7 @@ class LoginServer:
         self.token_lifetime_s = 3600
         self.next_user = "somebody"
         self.is_denying = False
+        self.wants_basic = False
         self.request_counts: Counter[str] = Counter()
         self.forms: list[dict[str, str]] = []
         self.clients: dict[str, OAuthClientInformationFull] = {}
@@ -130,7 +133,7 @@ class LoginServer:
                 resource_server_url=AnyHttpUrl(self.url) if self.tells else None,
                 required_scopes=[SCOPE],
                 client_registration_options=ClientRegistrationOptions(
-                    enabled=True, valid_scopes=[SCOPE], default_scopes=[SCOPE]
+                    enabled=True, valid_scopes=[SCOPE, WIDER_SCOPE], default_scopes=[SCOPE]
                 ),
                 validate_token_resource=False,
             ),
@@ -159,15 +162,19 @@ class LoginServer:
             self.request_counts[form.get("grant_type", "?")] += 1
             self.forms.append(form)
             if form.get("grant_type") == "client_credentials":
-                await self.answer_program(form)(scope, receive, send)
+                await self.answer_program(form, Headers(scope=scope))(scope, receive, send)
                 return
             await app(scope, replay_body(body), send)
 
         return ask
 
-    def answer_program(self, form: dict[str, str]) -> JSONResponse:
+    def answer_program(self, form: dict[str, str], headers: Headers) -> JSONResponse:
         client = self.clients.get(form.get("client_id", ""))
-        if client is None or client.client_secret != form.get("client_secret"):
+        secret = form.get("client_secret")
+        if self.wants_basic:
+            _, _, given = b64decode(headers.get("authorization", "").removeprefix("Basic ")).decode().partition(":")
+            secret = None if secret else given
+        if client is None or client.client_secret != secret:
             return JSONResponse({"error": "invalid_client"}, 401)
         tokens = self.issue(ROBOT, "the robot", None).model_dump(exclude={"refresh_token"})
         return JSONResponse(tokens)

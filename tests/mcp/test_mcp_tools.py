@@ -26,15 +26,28 @@ def test_tool_names_are_valid_and_distinct() -> None:
 
 def test_form_is_filled_accepted_or_rejected() -> None:
     shown = build_interrupt("t", FORM)["action_requests"][0]["args"]
-    assert shown == {"n": 0, "c": "red", "d": "x"}
-    assert parse_reply(FORM, {"decisions": [{"type": "approve"}]}) == ElicitationReply("accept", shown)
+    assert shown == {"n": None, "c": None, "d": "x"}
+    assert parse_reply(FORM, {"decisions": [{"type": "approve"}]}) == ElicitationReply("accept", {"d": "x"})
     edited = {"type": "edit", "edited_action": {"name": "t", "args": {"n": 2, "c": "blue", "odd": {"a": 1}}}}
-    assert parse_reply(FORM, {"decisions": [edited]}) == ElicitationReply("accept", {"n": 2, "c": "blue"})
+    assert parse_reply(FORM, {"decisions": [edited]}) == ElicitationReply("accept", {"n": 2, "c": "blue", "d": "x"})
     assert parse_reply(FORM, {"decisions": [{"type": "reject", "message": "no"}]}) == ElicitationReply("decline")
     assert parse_reply(FORM, "what?") == ElicitationReply("cancel")
     link = Elicitation("log in", url="https://example.org")
     assert build_interrupt("t", link)["action_requests"][0]["args"] == {"open": "https://example.org"}
     assert parse_reply(link, {"decisions": [{"type": "approve"}]}) == ElicitationReply("accept")
+
+
+def test_fields_without_an_answer_are_not_made_up() -> None:
+    fields = {"name": {"type": "string"}, "age": {"type": "integer"}, "colour": {"enum": ["red"], "default": "red"}}
+    form = Elicitation("?", {"properties": fields, "required": ["name"]})
+    asked = build_interrupt("t", form)
+    assert asked["review_configs"][0]["allowed_decisions"] == ["edit", "reject"], "the name is missing"
+    shown = asked["action_requests"][0]["args"]
+    assert shown == {"name": None, "age": None, "colour": "red"}
+    edited = {"type": "edit", "edited_action": {"name": "t", "args": {**shown, "name": "Ada", "colour": None}}}
+    assert parse_reply(form, {"decisions": [edited]}) == ElicitationReply("accept", {"name": "Ada", "colour": "red"})
+    complete = Elicitation("?", {"properties": {"colour": {"default": "red"}}, "required": ["colour"]})
+    assert "approve" in build_interrupt("t", complete)["review_configs"][0]["allowed_decisions"]
 
 
 def test_results_are_limited() -> None:

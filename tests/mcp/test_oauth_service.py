@@ -2,6 +2,7 @@
 
 import asyncio
 import shutil
+import socket
 import stat
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -10,17 +11,33 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from deerflow.config.sections.extensions import McpServerConfig
-from deerflow.domain.errors import ConfigError, InvalidRequest, McpLoginFailed, NotFound
+from deerflow.domain.errors import ConfigError, DeerFlowError, InvalidRequest, McpLoginFailed, NotFound
 from deerflow.mcp.auth.encryption import TokenCipher
 from deerflow.mcp.auth.service import OAuthService
 from deerflow.mcp.auth.token_store import TokenStore
-from deerflow.mcp.auth.types import LoginCallback, LoginRequired, LoginResult
+from deerflow.mcp.auth.types import LoginCallback, LoginRedirect, LoginRequired, LoginResult
 from deerflow.mcp.pins import ToolPins
+from deerflow.mcp.session.calls import ServerAddress, SessionDependencies
+from deerflow.mcp.session.pool import SessionPool
 from deerflow.mcp.status import McpToolInfo
 from deerflow.persistence.engine import open_database
-from tests.mcp.login_server import ROBOT, ROBOT_SECRET, LoginServer, call_whoami, follow_redirect, serving_logins
+from deerflow.sandbox.jobs.services import Service, ServiceSpec
+from tests.mcp.login_server import (
+    ROBOT,
+    ROBOT_SECRET,
+    SCOPE,
+    LoginServer,
+    call_whoami,
+    follow_redirect,
+    serve_in_thread,
+    serving_logins,
+)
 
 CALLBACK = "http://127.0.0.1:2026/api/mcp/oauth/callback"
 ANN, BOB = "ann", "bob"
@@ -37,6 +54,7 @@ def server(running: LoginServer) -> LoginServer:
     running.request_counts.clear()
     running.forms.clear()
     running.token_lifetime_s, running.is_denying, running.next_user = 3600, False, "somebody"
+    running.wants_basic = False
     return running
 
 
@@ -80,7 +98,7 @@ class OAuthFixture:
 
     async def log_in(self, server: LoginServer, user: str, name: str = "x") -> LoginResult:
         server.next_user = user
-        started = await self.oauth.start(name, user, CALLBACK)
+        started = await self.oauth.start(name, user, LoginRedirect(CALLBACK))
         back = await follow_redirect(started.authorization_url)
         return await self.oauth.finish(user, LoginCallback(back.params["state"], back.params.get("code")))
 
@@ -279,10 +297,83 @@ async def test_server_that_rejects_new_tokens_is_not_asked_again_at_once(server:
         assert (await world.oauth.status("x", ANN)).state == "needs_login"
 
 
+async def test_secret_is_sent_the_way_the_server_accepts(server: LoginServer, tmp_path: Path) -> None:
+    server.wants_basic = True
+    async with open_oauth(tmp_path, build_client_credentials_entry(server)) as world:
+        header = await world.oauth.header("x", ANN) or ""
+        assert await call_whoami(server.url, header) == "the robot"
+        assert [sorted(form) for form in server.forms] == [
+            ["client_id", "client_secret", "grant_type", "scope"],
+            ["client_id", "grant_type", "scope"],
+        ]
+        world.clock.pass_by(3600)
+        assert await world.oauth.header("x", ANN) != header
+        assert server.request_counts["client_credentials"] == 3, "the way that worked is tried first"
+    assert (await asyncio.to_thread(read_all_bytes, tmp_path, "mcp.key")).count(ROBOT_SECRET.encode()) == 0
+
+
+async def test_token_endpoint_of_credentials_is_discovered(server: LoginServer, tmp_path: Path) -> None:
+    async with open_oauth(tmp_path, build_entry(server, client_id=ROBOT, client_secret=ROBOT_SECRET)) as world:
+        assert await call_whoami(server.url, await world.oauth.header("x", ANN) or "") == "the robot"
+    (form,) = server.forms
+    assert (form["resource"], form["scope"]) == (server.url, SCOPE)
+
+
+async def test_missing_scope_leads_to_one_login_that_requests_it(server: LoginServer, tmp_path: Path) -> None:
+    challenge = f'Bearer error="insufficient_scope", scope="{SCOPE} write"'
+    async with open_oauth(tmp_path, build_entry(server)) as world:
+        await world.log_in(server, ANN)
+        header = await world.oauth.header("x", ANN)
+        with pytest.raises(LoginRequired, match="log in again at the MCP server 'x', which requires the scope 'write'"):
+            await world.oauth.lacks_scope("x", ANN, challenge, "write")
+        status = await world.oauth.status("x", ANN)
+        assert (status.state, status.scope) == ("needs_login", f"{SCOPE} write")
+        assert await world.oauth.header("x", ANN) == header, "it is still good for the other tools"
+        started = await world.oauth.start("x", ANN, LoginRedirect(CALLBACK))
+        assert f"scope={SCOPE}+write&" in started.authorization_url
+        assert (await world.oauth.start("x", BOB, LoginRedirect(CALLBACK))).authorization_url.count("write") == 0
+        back = await follow_redirect(started.authorization_url)
+        await world.oauth.finish(ANN, LoginCallback(back.params["state"], back.params["code"]))
+        assert (await world.oauth.status("x", ANN)).state == "logged_in"
+        with pytest.raises(McpLoginFailed, match="'x' refuses the request, although the login has requested"):
+            await world.oauth.lacks_scope("x", ANN, challenge, "write")
+        assert (await world.oauth.status("x", ANN)).state == "logged_in"
+
+
+async def test_missing_scope_of_configured_credentials_names_the_setting(server: LoginServer, tmp_path: Path) -> None:
+    async with open_oauth(tmp_path, build_client_credentials_entry(server)) as world:
+        with pytest.raises(McpLoginFailed, match="'x' requires the scope 'write': add it to `scope` in `oauth`"):
+            await world.oauth.lacks_scope("x", ANN, "Bearer", "write")
+        world.entries["x"] = build_entry(server).model_copy(update={"headers": {"Authorization": "Bearer own"}})
+        await world.oauth.lacks_scope("x", ANN, "Bearer", "write")  # nobody logs in there
+
+
+async def test_session_ends_with_the_request_for_a_wider_scope(tmp_path: Path) -> None:
+    def answer(request: Request) -> Response:
+        headers = {"www-authenticate": 'Bearer error="insufficient_scope", scope="a b"'}
+        return Response(status_code=403, headers=headers if request.url.path == "/mcp" else {})
+
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        with serve_in_thread(Starlette(routes=[Route("/{path}", answer, methods=["GET", "POST"])]), listening):
+            for path, problem in (("mcp", "which requires the scope 'a b'"), ("closed", "answered with 403")):
+                entry = McpServerConfig.model_validate({"type": "http", "url": f"{url}/{path}"})
+                async with open_oauth(tmp_path, entry) as world:
+                    pool = SessionPool(SessionDependencies(start_nothing, world.oauth))
+                    with pytest.raises(DeerFlowError, match=problem):
+                        await pool.fetch_listing(ServerAddress("x", entry, "key", ANN, None))
+                    await pool.aclose()
+
+
+async def start_nothing(spec: ServiceSpec) -> Service:
+    raise AssertionError
+
+
 async def test_files_contain_no_secrets(server: LoginServer, tmp_path: Path) -> None:
     async with open_oauth(tmp_path, build_entry(server)) as world:
         await world.log_in(server, ANN)
-        await world.oauth.start("x", BOB, CALLBACK)
+        await world.oauth.start("x", BOB, LoginRedirect(CALLBACK))
         begun = [form["code_verifier"] for form in server.forms if "code_verifier" in form]
         clients = [client.client_secret for name, client in server.clients.items() if name != ROBOT]
         found = read_all_bytes(tmp_path, but_not="mcp.key")
@@ -319,14 +410,14 @@ async def test_lost_key_requires_a_new_login(server: LoginServer, tmp_path: Path
 
 async def test_state_is_valid_once_for_its_user_and_a_limited_time(server: LoginServer, tmp_path: Path) -> None:
     async with open_oauth(tmp_path, build_entry(server)) as world:
-        back = await follow_redirect((await world.oauth.start("x", ANN, CALLBACK)).authorization_url)
+        back = await follow_redirect((await world.oauth.start("x", ANN, LoginRedirect(CALLBACK))).authorization_url)
         came = LoginCallback(back.params["state"], back.params["code"])
         with pytest.raises(McpLoginFailed, match="started by another user"):
             await world.oauth.finish(BOB, came)
         assert (await world.oauth.finish(ANN, came)).problem is None
         with pytest.raises(McpLoginFailed, match="already used"):
             await world.oauth.finish(ANN, came)
-        late = await follow_redirect((await world.oauth.start("x", ANN, CALLBACK)).authorization_url)
+        late = await follow_redirect((await world.oauth.start("x", ANN, LoginRedirect(CALLBACK))).authorization_url)
         world.clock.pass_by(601)
         with pytest.raises(McpLoginFailed, match="login expired"):
             await world.oauth.finish(ANN, LoginCallback(late.params["state"], late.params["code"]))
@@ -335,14 +426,16 @@ async def test_state_is_valid_once_for_its_user_and_a_limited_time(server: Login
 async def test_denied_or_forged_redirect_does_not_log_in(server: LoginServer, tmp_path: Path) -> None:
     async with open_oauth(tmp_path, build_entry(server)) as world:
         server.is_denying = True
-        back = await follow_redirect((await world.oauth.start("x", ANN, CALLBACK, "/settings")).authorization_url)
+        back = await follow_redirect(
+            (await world.oauth.start("x", ANN, LoginRedirect(CALLBACK, "/settings"))).authorization_url
+        )
         ended = await world.oauth.finish(ANN, LoginCallback(back.params["state"], error=back.params["error"]))
         assert ended == LoginResult("x", "/settings", "127.0.0.1 denied the login: access_denied")
         server.is_denying = False
-        back = await follow_redirect((await world.oauth.start("x", ANN, CALLBACK)).authorization_url)
+        back = await follow_redirect((await world.oauth.start("x", ANN, LoginRedirect(CALLBACK))).authorization_url)
         mixed = LoginCallback(back.params["state"], back.params["code"], issuer="https://evil.example")
         assert "does not come from" in ((await world.oauth.finish(ANN, mixed)).problem or "")
-        back = await follow_redirect((await world.oauth.start("x", ANN, CALLBACK)).authorization_url)
+        back = await follow_redirect((await world.oauth.start("x", ANN, LoginRedirect(CALLBACK))).authorization_url)
         ended = await world.oauth.finish(ANN, LoginCallback(back.params["state"], "another code"))
         assert ended.problem == "127.0.0.1 refused: invalid_grant"
         assert server.request_counts["refresh_token"] == 0 and await world.store.load(ANN, "x") is None
@@ -381,9 +474,9 @@ async def test_private_addresses_have_to_be_allowed(server: LoginServer, tmp_pat
 async def test_refuses_login_at_servers_without_user_logins(server: LoginServer, tmp_path: Path) -> None:
     async with open_oauth(tmp_path, build_client_credentials_entry(server)) as world:
         with pytest.raises(InvalidRequest, match="has no user logins"):
-            await world.oauth.start("x", ANN, CALLBACK)
+            await world.oauth.start("x", ANN, LoginRedirect(CALLBACK))
         with pytest.raises(NotFound):
-            await world.oauth.start("y", ANN, CALLBACK)
+            await world.oauth.start("y", ANN, LoginRedirect(CALLBACK))
     command = McpServerConfig.model_validate({"command": "npx"})
     async with open_oauth(tmp_path, command) as world:
         assert await world.oauth.header("x", ANN) is None

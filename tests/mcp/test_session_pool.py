@@ -26,6 +26,9 @@ class NoTokens:
     async def rejected(self, server: str, user_id: str, header: str | None, challenge: str | None) -> bool:
         return False
 
+    async def lacks_scope(self, server: str, user_id: str, challenge: str, scope: str | None) -> None:
+        pass
+
 
 class FakeSession:
     """Session without a server."""

@@ -27,7 +27,7 @@ async def test_elicitation_interrupts_the_run_until_the_user_answers(tmp_path: P
         await world.wait_until_listed()
         await world.run()
         first = await read_action_request(world)
-        assert first == {"name": "s_ask", "args": {"name": ""}, "description": "What is your name?"}
+        assert first == {"name": "s_ask", "args": {"name": None}, "description": "What is your name?"}
         await resume(world, {"name": "Ada"})
         assert (await read_action_request(world))["description"] == "Which colour?"
         await resume(world, None)

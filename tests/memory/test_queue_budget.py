@@ -79,7 +79,7 @@ async def test_run_title_and_extraction_share_one_budget(
     endpoint = GreedyExtractor(lead, MISREPORTS[misreport], mishaps=mishaps)
     more = {"title": {"model_name": "scripted"}, "memory": LONG_DEBOUNCE}
     async with (
-        ScriptedServer([endpoint.answer], endless=True) as server,
+        ScriptedServer([endpoint.answer], endless=True, titles=True) as server,
         open_harness(open_budget_config(tmp_path, server, {"max_tokens": 150_000}, more)) as harness,
         asyncio.timeout(30),
     ):

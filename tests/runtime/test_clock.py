@@ -22,6 +22,7 @@ from deerflow.testing import Answer, ScriptedModel, Stall
 
 HOUR, YEAR = timedelta(hours=1), timedelta(days=365)
 JUMPS = [-HOUR, HOUR, -YEAR, YEAR]
+QUIET = {"memory": {"enabled": False}, "title": {"enabled": False}, "sharing": {"enabled": True}}
 NAMES = ["an hour back", "an hour ahead", "a year back", "a year ahead"]
 
 
@@ -130,3 +131,34 @@ async def test_queued_messages_are_taken_in_order(tmp_path: Path, jump: timedelt
             runs.append(await turn(harness, "Q4"))
             texts = ["Q1", "A1", "Q2", "A2", "Q3", "A3", "Q4", "A4"]
             await assert_order(harness, texts, runs)
+
+
+@pytest.mark.parametrize("jump", JUMPS, ids=NAMES)
+async def test_a_share_link_shows_what_was_there_before_it_wherever_the_clock_stands(
+    tmp_path: Path, jump: timedelta
+) -> None:
+    source = open_source(directory=tmp_path, environment={}, overrides=QUIET)
+    async with open_harness(source, ScriptedModel.saying("One.", "Two.")) as harness:
+        await turn(harness, "First")
+        sharing = harness.resources.sharing
+        created = await sharing.create("t", LOCAL_USER)
+        with time_machine.travel(datetime.now(UTC) + jump):
+            await turn(harness, "Second")
+        shown = (await sharing.read_page(created.token, None, 100)).messages
+    assert [message["content"] for message, _ in shown] == ["First", "One."]
+
+
+@pytest.mark.parametrize("jump", JUMPS, ids=NAMES)
+async def test_a_branch_drops_exactly_the_later_messages_from_the_search_index(tmp_path: Path, jump: timedelta) -> None:
+    source = open_source(directory=tmp_path, environment={}, overrides=QUIET)
+    async with open_harness(source, ScriptedModel.saying("Apples.", "Pears.", "Plums.")) as harness:
+        await turn(harness, "First fruit")
+        origin = (await harness.threads.history("t", LOCAL_USER, 1))[0].checkpoint_id
+        with time_machine.travel(datetime.now(UTC) + jump):
+            await turn(harness, "Second fruit")
+            request = RunRequest("t", [{"type": "human", "content": "Third fruit"}], checkpoint_id=origin)
+            await join(harness, (await harness.runs.create_or_reject(request, LOCAL_USER)).run_id)
+        found = {}
+        for word in ("apples", "pears", "plums"):
+            found[word] = len((await harness.resources.search.search(LOCAL_USER, word, 10)).hits)
+    assert found == {"apples": 1, "pears": 0, "plums": 1}

@@ -121,6 +121,7 @@ def test_any_reply_of_a_model_is_recorded(tmp_path_factory: pytest.TempPathFacto
 
     def line(messages: Sequence[BaseMessage]) -> Answer | str:
         model._script.append(line)
+        model.requests.clear()  # the growth of the server is measured
         return replies.pop() if last_text(messages) == "odd" and replies else "Done."
 
     model = ScriptedModel.saying(line)
@@ -170,6 +171,7 @@ def test_any_bytes_of_an_endpoint_end_the_run(tmp_path_factory: pytest.TempPathF
     odd: list[Raw] = []
 
     def turn(request: Any) -> Raw | str:
+        server.requests.clear()  # the growth of the server is measured
         texts = [message["content"] for message in request.messages if message["role"] == "user"]
         return odd[0] if str(texts[-1]).endswith("odd") and odd else "Done."
 

@@ -106,6 +106,19 @@ async def test_readers_of_one_run_share_one_redis_channel(
     assert there._followed == {}
 
 
+async def test_those_who_watch_a_thread_are_notified_of_runs_of_another_process(
+    bridges: tuple[RedisStreamBridge, RedisStreamBridge],
+) -> None:
+    here, there = bridges
+    signals = there.watch("t", heartbeat_interval=60)
+    assert await anext(signals)
+    assert await anext(signals)  # a new subscription is a reason to look
+    here.publish_run("t")
+    assert await anext(signals)
+    await signals.aclose()
+    assert there._followed == {}
+
+
 async def test_only_the_addressed_process_is_woken(bridges: tuple[RedisStreamBridge, RedisStreamBridge]) -> None:
     here, there = bridges
     here.tell("b")

@@ -98,3 +98,26 @@ async def test_a_disconnected_reader_is_removed() -> None:
     reader.cancel()
     await asyncio.wait({reader})
     assert log.bridge._readers == {}
+
+
+async def test_those_who_watch_a_thread_are_notified_of_new_runs_until_the_process_closes() -> None:
+    bridge = MemoryLog().bridge
+    async with asyncio.timeout(5):
+        signals = bridge.watch("t", heartbeat_interval=5)
+        assert await anext(signals)
+        bridge.publish_run("other")
+        bridge.publish_run("t")  # between two looks
+        assert await anext(signals)
+        waiting = asyncio.ensure_future(anext(signals, None))
+        await asyncio.sleep(0)
+        bridge.start_closing()
+        assert await waiting is None
+        assert bridge.reader_count() == 0
+
+
+async def test_those_who_watch_a_thread_get_heartbeats() -> None:
+    bridge = MemoryLog().bridge
+    signals = bridge.watch("t", heartbeat_interval=0)
+    assert [await anext(signals) for _ in range(3)] == [True, False, False]
+    await signals.aclose()
+    assert bridge.reader_count() == 0

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from deerflow.sandbox.local.cleanup import make_temporary_folder, remove_stale_folders
+from deerflow.sandbox.local.usage import make_temporary_folder, remove_stale_folders
 
 
 def test_removes_folders_of_dead_processes_only() -> None:

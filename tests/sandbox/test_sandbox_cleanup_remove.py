@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from deerflow.sandbox.local.cleanup import remove_folder
+from deerflow.sandbox.local.usage import remove_folder
 
 
 def test_deletes_files_and_folders(tmp_path: Path) -> None:

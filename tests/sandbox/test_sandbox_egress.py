@@ -4,8 +4,9 @@ import asyncio
 import socket
 import ssl
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from ipaddress import ip_address, ip_network
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -300,10 +301,22 @@ async def test_raises_egress_failed_after_the_timeout(slow: str) -> None:
 
 
 async def test_system_resolver_returns_every_address_once() -> None:
-    with suppress(socket.gaierror):  # whether it knows this name is up to the machine
-        found = await SystemResolver()("localhost")
-        assert {ip_address(address).is_loopback for address in found} == {True}
-        assert len(set(found)) == len(found)
+    found = await SystemResolver()("localhost")
+    assert {ip_address(address).is_loopback for address in found} == {True}
+    assert len(set(found)) == len(found)
+
+
+async def test_system_resolver_finds_names_of_the_hosts_file(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.1 localhost\n\n10.1.2.3\tWiki.corp wiki  # wiki2\n10.1.2.4 wiki\n#10.9.9.9 old.corp\n")
+    resolve = SystemResolver(hosts)
+    assert await resolve("localhost") == ["127.0.0.1"]
+    assert await resolve("wiki") == ["10.1.2.3", "10.1.2.4"]
+    assert await resolve("wiki.corp") == ["10.1.2.3"]
+    with pytest.raises(EgressRefused, match="not on the public internet"):
+        await Egress(resolve=resolve).connect("wiki.corp", 80)
+    for absent in (hosts, tmp_path / "missing"):  # such names are never asked from name servers
+        assert await SystemResolver(absent)("app.localhost") == ["127.0.0.1", "::1"]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from deerflow.harness import open_harness
 from deerflow.testing import ScriptedModel
 from tests.sandbox.processes import find_survivors, make_marker
 from tests.sandbox.support import (
+    OUTPUTS,
     WORK,
     act,
     ask,
@@ -99,11 +100,13 @@ async def test_provider_without_isolation_refuses_commands(tmp_path: Path) -> No
 
 
 async def test_runs_commands_on_the_host_if_allowed_and_tells_the_model(tmp_path: Path) -> None:
-    model = ScriptedModel.saying(act("bash", command="pwd; echo result > ../outputs/r.txt; cat ../outputs/r.txt"), "Ok")
+    command = f"pwd; echo result > ../outputs/r.txt; cat {OUTPUTS}/r.txt; ls /mnt/user-data"
+    model = ScriptedModel.saying(act("bash", command=command), "Ok")
     async with open_sandbox_harness(tmp_path, model, sandbox=ON_HOST) as harness:
         assert harness.core.sandbox_report.tier == "host"
         await ask(harness)
-        assert (await tool_results(harness))[0]["content"] == f"{files(tmp_path)}/workspace\nresult"
+        assert (await tool_results(harness))[0]["content"] == f"{WORK}\nresult\noutputs\nuploads\nworkspace"
+        assert (files(tmp_path) / "outputs" / "r.txt").read_text() == "result\n"
     assert model.requests[0].tool_names == [*WEB, *BASH, *READ, *WRITE, *BUILT_IN, *CHECKS]
     assert "`bash` runs on the user's own machine, without isolation" in model.requests[0].messages[0].text
 

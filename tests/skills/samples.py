@@ -16,6 +16,7 @@ PLACEHOLDERS = {
     "{AWS}": "AK" + "IA" + "Q3EGRT7XWLM2ZPKV",
     "{OPENAI}": "sk-" + "proj-" + "h8Kz2Qw9Lx4Vb7Nm1Rt6Yp3Sd5Fg0Jc",
     "{PRIVATE}": "PRIVATE" + " KEY",
+    "{SHORT_KEY}": "MC4CAQAwBQYDK2VwBCIEIJBXJEhRVuaqv0k1UcBiPHaTnsxVEvmy4vbs3KazEBUt",
     "{KEY}": KEY,
     "{KEY_IN_JSON}": KEY.replace("\n", "\\n"),
     "{ZWJ}": "\u200d",

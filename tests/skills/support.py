@@ -1,5 +1,7 @@
 """Skill folders, and a custom skill service with real files, a real scanner and scripted reviews."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,6 +9,7 @@ from pathlib import Path
 from deerflow.skills.authoring.custom_skills import CustomSkillService, ReviewPolicy, SkillTester
 from deerflow.skills.authoring.review import ReviewReply, ReviewRequest, SkillReviewer
 from deerflow.skills.authoring.store import Author, SkillStore
+from deerflow.skills.folders import builtin_root
 from deerflow.skills.index import SkillIndex
 from deerflow.skills.scanner.scanner import SkillScanner
 
@@ -72,3 +75,11 @@ def write_skill(
     header = f"---\nname: {name}\ndescription: {description}\n{more}---\n\n"
     (path / "SKILL.md").write_text(header + body, encoding="utf-8")
     return path
+
+
+def run_script(skill: str, name: str, *arguments: str | Path) -> str:
+    """Run a script of a skill and return its output."""
+    path = builtin_root() / skill / "scripts" / name
+    done = subprocess.run([sys.executable, "-B", path, *arguments], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

@@ -30,7 +30,7 @@ from deerflow.skills.format import parse_skill
 from deerflow.skills.scanner.scanner import SkillScanner
 from deerflow.skills.testing import read_test
 from deerflow.testing import ScriptedModel, calling
-from tests.skills.support import OWNER, PERSON, open_service
+from tests.skills.support import OWNER, PERSON, open_service, run_script
 
 NAMES = (
     "academic-paper-review",
@@ -47,14 +47,6 @@ NAMES = (
 )
 PUBLIC = builtin_root()
 CASES = [case for name in NAMES for case in find_tests(PUBLIC / name)]
-
-
-def run_script(skill: str, name: str, *arguments: str | Path) -> str:
-    """Run a script of a skill and return its output."""
-    path = PUBLIC / skill / "scripts" / name
-    done = subprocess.run([sys.executable, "-B", path, *arguments], capture_output=True, text=True, timeout=30)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.parent.name}-{case.stem}")

@@ -72,6 +72,20 @@ def test_reports_package_rules(rule: str) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "file",
+    [
+        ScannedFile("assets/server.p12", 3, b"\x30\x82\x01"),
+        ScannedFile("assets/server.key", 3, b"\x30\x82\x01"),
+        ScannedFile("assets/Store.JKS", 4, b"\xfe\xed\xfe\xed"),
+    ],
+    ids=lambda file: file.path,
+)
+def test_key_files_in_binary_formats_are_blocked(file: ScannedFile) -> None:
+    findings = list(check_package([SKILL, file]))
+    assert [finding.rule_id for finding in findings if finding.severity == "CRITICAL"] == ["secret-private-key"]
+
+
 def test_accepts_a_typical_package() -> None:
     files = [
         SKILL,

@@ -1,4 +1,4 @@
-"""Custom agents: one folder each, with `config.yaml` and `SOUL.md`."""
+"""Custom agents: one folder each, with `config.yaml`, `SOUL.md` and the metadata of clients."""
 
 import errno
 import logging
@@ -7,6 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.types import JsonValue
 
 from deerflow.config.loader.document import make_empty_document
 from deerflow.config.loader.files import FileStamp, parse_yaml, read_text, replace_file, to_yaml
@@ -19,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 CONFIG_FILE = "config.yaml"
 SOUL_FILE = "SOUL.md"
+METADATA_FILE = "metadata.json"
+METADATA = TypeAdapter(dict[str, JsonValue])
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +121,7 @@ class CustomAgents:
         raise NotFound(f"there is no agent {name!r}")
 
     def _read(self, folder: Path) -> CustomAgent:
-        stamps = (FileStamp.read(folder / CONFIG_FILE), FileStamp.read(folder / SOUL_FILE))
+        stamps = tuple(FileStamp.read(folder / name) for name in (CONFIG_FILE, SOUL_FILE, METADATA_FILE))
         known = self._readings.get(folder)
         if known is None or known.stamps != stamps:
             known = self._readings[folder] = CachedAgent(read_agent(folder, self._home), stamps)
@@ -139,7 +144,7 @@ def list_agent_folders(place: Path) -> Iterator[str]:
 
 
 def read_agent(folder: Path, home: Path) -> CustomAgent:
-    """Read the agent in `folder`; both files are optional. Errors show paths relative to `home`."""
+    """Read the agent in `folder`; all files are optional. Errors show paths relative to `home`."""
     file, soul = folder / CONFIG_FILE, folder / SOUL_FILE
     name = str(file.relative_to(home))
     document = parse_yaml(read_text(file, name), name) if file.exists() else make_empty_document(name)
@@ -147,10 +152,30 @@ def read_agent(folder: Path, home: Path) -> CustomAgent:
         name=folder.name,
         config=validate(CustomAgentConfig, document),
         soul=read_text(soul, str(soul.relative_to(home))) if soul.exists() else "",
+        metadata=read_metadata(folder / METADATA_FILE, home),
     )
+
+
+def read_metadata(file: Path, home: Path) -> dict[str, JsonValue]:
+    """Read the metadata of an agent.
+
+    Raises:
+        ConfigError: The file is not a JSON object.
+    """
+    if not file.exists():
+        return {}
+    name = str(file.relative_to(home))
+    try:
+        return METADATA.validate_json(read_text(file, name))
+    except ValidationError:
+        raise ConfigError(f"{name}: must be a JSON object; correct it, or delete it") from None
 
 
 def write_agent(folder: Path, agent: CustomAgent) -> None:
     """Write `agent` to `folder`, replacing each file atomically."""
     replace_file(folder / CONFIG_FILE, to_yaml(agent.config.model_dump(mode="json", exclude_defaults=True)).encode())
     replace_file(folder / SOUL_FILE, agent.soul.lstrip("\ufeff").encode(errors="replace"))
+    if agent.metadata:
+        replace_file(folder / METADATA_FILE, METADATA.dump_json(dict(agent.metadata), indent=2) + b"\n")
+    else:
+        (folder / METADATA_FILE).unlink(missing_ok=True)

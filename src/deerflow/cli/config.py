@@ -1,6 +1,7 @@
 """`deerflow config`: write, show and check the configuration."""
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -10,16 +11,29 @@ import typer
 import yaml
 from langchain_core.language_models import BaseChatModel
 
+from deerflow.cli.migrate import convert_files, find_data, read_settings, take_over
+from deerflow.cli.migration import report, write_files
 from deerflow.config.imports import load_class
-from deerflow.config.load import CONFIG_NAME, LoadedConfig, find_config_path, load, read_example_config
+from deerflow.config.load import (
+    CONFIG_NAME,
+    LoadedConfig,
+    discover,
+    find_config_path,
+    load,
+    read_example_config,
+    read_process_environment,
+)
 from deerflow.config.loader.document import ConfigProblem, InvalidConfig, KeyPath
 from deerflow.config.loader.files import replace_file
 from deerflow.config.loader.validation import mask
 from deerflow.config.sections.memory import LEDGER_STORAGE
+from deerflow.config.source import ConfigSource
 from deerflow.domain.errors import ConfigError
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.guardrails.providers import load_provider_class
+from deerflow.harness.core import open_skill_index
 from deerflow.memory.storage import MemoryStorage
-from deerflow.sandbox.sandbox_provider import SandboxProvider
+from deerflow.sandbox.sync_provider import load_provider
 from deerflow.tools.assembly import load_tool
 
 app = typer.Typer(help="Write, show and check the configuration.", no_args_is_help=True)
@@ -62,6 +76,38 @@ def check(config: ConfigOption = None) -> None:
             typer.echo(f"{loaded.config_file.name} is valid")
         if loaded.extensions_file.exists():
             typer.echo(f"{loaded.extensions_file.name} is valid")
+        for name in find_unknown_skills(loaded):
+            typer.echo(f"{loaded.extensions_file.name}: skills.{name}: no skill has this name")
+
+
+@app.command()
+def migrate(
+    path: Annotated[Path | None, typer.Argument(help="config.yaml of the public DeerFlow; default: ours.")] = None,
+    home: Annotated[Path | None, typer.Option(help="State directory of the public DeerFlow.")] = None,
+    user: Annotated[str | None, typer.Option(help="User whose skills, agents, memory and threads are taken.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report; write nothing.")] = False,
+) -> None:
+    """Take over the configuration and data of the public DeerFlow. Old files are kept."""
+    with _one_sentence_on_failure():
+        file = (find_config_path() if path is None else path).absolute()
+        state = discover(file.parent, read_process_environment()).home
+        data = find_data(file, state, home, user)
+        converted = convert_files(file, data, state)
+        for line in report(converted):
+            typer.echo(line)
+        if dry_run:
+            return
+        for line in write_files(converted):
+            typer.echo(line)
+        if data is not None:
+            asyncio.run(print_lines(take_over(data, read_settings(file))))
+        typer.echo("check the result with: deerflow config check")
+
+
+async def print_lines(lines: AsyncIterator[str]) -> None:
+    """Print each line as it comes."""
+    async for line in lines:
+        typer.echo(line)
 
 
 def find_invalid_objects(loaded: LoadedConfig) -> Iterator[ConfigProblem]:
@@ -73,7 +119,7 @@ def find_invalid_objects(loaded: LoadedConfig) -> Iterator[ConfigProblem]:
             for at, each in enumerate(config.models)
         ),
         *((("tools", at, "use"), partial(load_tool, each)) for at, each in enumerate(config.tools)),
-        (("sandbox", "use"), partial(check_class, config.sandbox.use, SandboxProvider)),
+        (("sandbox", "use"), partial(load_provider, config.sandbox.use)),
     ]
     if config.memory.storage_class != LEDGER_STORAGE:
         checks.append((("memory", "storage_class"), partial(check_class, config.memory.storage_class, MemoryStorage)))
@@ -84,6 +130,17 @@ def find_invalid_objects(loaded: LoadedConfig) -> Iterator[ConfigProblem]:
             check_object()
         except ConfigError as problem:
             yield loaded.document.make_problem(path, str(problem))
+
+
+def find_unknown_skills(loaded: LoadedConfig) -> list[str]:
+    """Return the names in the section `skills` of the extensions that no skill has. They have no effect."""
+    if not loaded.extensions.skills:
+        return []
+    index = open_skill_index(ConfigSource(loaded, lambda: loaded))
+    try:
+        return sorted(loaded.extensions.skills.keys() - index.read(LOCAL_USER.user_id).skills.keys())
+    finally:
+        index.close()
 
 
 def check_class(path: str, base: Any) -> None:

@@ -85,7 +85,7 @@ class SkillUnderTest:
         Raises:
             SkillInvalid: the skill is invalid.
         """
-        header, contract = parse_skill(read_skill_file(folder)), read_contract(folder)
+        header, contract = parse_skill(read_skill_file(folder), folder=folder.name), read_contract(folder)
         return cls(header.name, folder, category, contract.needs.packages if contract else ())
 
 

@@ -1,4 +1,4 @@
-"""`deerflow skills`: run the tests of skills."""
+"""`deerflow skills`: install, update and test skills."""
 
 import asyncio
 import json
@@ -12,8 +12,9 @@ import typer
 
 from deerflow.cli.runs import ConfigOption
 from deerflow.cli.skill_test_runner import SkillTestResult, SkillTestRunner, SkillUnderTest
+from deerflow.client import DeerFlowClient
 from deerflow.config.load import LoadedConfig, load
-from deerflow.domain.errors import ConfigError, NotFound, SkillInvalid
+from deerflow.domain.errors import ConfigError, Conflict, NotFound, SkillInvalid
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.skills.contract import find_tests
 from deerflow.skills.folders import builtin_root, custom_root
@@ -21,12 +22,64 @@ from deerflow.skills.format import SKILL_FILE
 from deerflow.skills.skill import Category
 from deerflow.skills.testing import read_test
 
-app = typer.Typer(help="Test skills.", no_args_is_help=True)
+app = typer.Typer(help="Install, update and test skills.", no_args_is_help=True)
 
 
 @app.callback()
 def options() -> None:
-    """Test skills."""
+    """Install, update and test skills."""
+
+
+@app.command()
+def add(
+    source: Annotated[str, typer.Argument(help="HTTPS URL of a Git repository or an archive, or a .skill file.")],
+    ref: Annotated[str | None, typer.Option(help="Branch, tag or commit of the repository.")] = None,
+    folder: Annotated[str | None, typer.Option(help="Folder of the skill in the repository.")] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Install a skill after a scan and a review by a model, pinned to what was downloaded."""
+    with DeerFlowClient(config_path=config) as client:
+        typer.echo(client.skills.install(source, ref=ref, folder=folder)["message"])
+
+
+@app.command()
+def update(
+    name: Annotated[str, typer.Argument(help="Name of the skill.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Update without asking.")] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Show what an update of a skill from its source would change, and ask whether to install it."""
+    with DeerFlowClient(config_path=config) as client:
+        update_skill(client, name, confirm=(lambda: True) if yes else confirm_update)
+
+
+def update_skill(client: DeerFlowClient, name: str, confirm: Callable[[], bool]) -> None:
+    """Print the changes of an update, and install it if `confirm` returns True.
+
+    Raises:
+        Conflict: The skill was not installed from a URL.
+    """
+    found = client.custom_skills.check_update(name)
+    source, installed = found["source"], found["installed_revision"]
+    if source is None:
+        raise Conflict(f"skill {name!r} was not installed from a URL, so it has no updates")
+    if not found["diff"]:
+        typer.echo(f"{name} is up to date: {source['revision']} of {source['url']}")
+        return
+    typer.echo(found["diff"])
+    typer.echo(f"{name}: {installed} -> {source['revision']} of {source['url']}", err=True)
+    if confirm():
+        typer.echo(client.custom_skills.update(name, source["revision"])["message"])
+    else:
+        typer.echo("nothing was changed", err=True)
+
+
+def confirm_update() -> bool:
+    """Ask on the terminal; without one, the answer is no."""
+    if not sys.stdin.isatty():
+        typer.echo("run the command with --yes to install this update", err=True)
+        return False
+    return typer.confirm("Install this update?", err=True)
 
 
 @app.command()
@@ -107,7 +160,8 @@ def find_skill(loaded: LoadedConfig, name: str) -> Path:
     Raises:
         NotFound: the skill does not exist.
     """
-    roots = (builtin_root(), custom_root(loaded.home, LOCAL_USER.user_id))
+    project = loaded.folder / "skills"
+    roots = (custom_root(loaded.home, LOCAL_USER.user_id), project / "custom", project / "public", builtin_root())
     for folder in (Path(name), *(root / name for root in roots)):
         if (folder / SKILL_FILE).is_file():
             return folder.resolve()

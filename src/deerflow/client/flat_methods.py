@@ -86,6 +86,8 @@ class FlatMethods:
     get_skill_history, aget_skill_history = CustomSkillsClient.get_history, CustomSkillsClient.aget_history
     clear_skill_history, aclear_skill_history = CustomSkillsClient.clear_history, CustomSkillsClient.aclear_history
     rollback_skill, arollback_skill = CustomSkillsClient.rollback, CustomSkillsClient.arollback
+    check_skill_update, acheck_skill_update = CustomSkillsClient.check_update, CustomSkillsClient.acheck_update
+    update_custom_skill, aupdate_custom_skill = CustomSkillsClient.update, CustomSkillsClient.aupdate
 
     get_memory, aget_memory = MemoryClient.get, MemoryClient.aget
     reload_memory, areload_memory = MemoryClient.reload, MemoryClient.areload

@@ -8,7 +8,7 @@ from pydantic_core import to_jsonable_python
 
 from deerflow.client.session import HarnessSession, Resource, sync_and_async
 from deerflow.domain.identity import LOCAL_USER
-from deerflow.mcp.auth.types import LoginCallback, LoginStatus
+from deerflow.mcp.auth.types import LoginCallback, LoginRedirect, LoginStatus
 from deerflow.mcp.queries import PinnedVersion, ToolPin
 from deerflow.mcp.servers import MaskedConfig, McpServerManager, ServerView, is_declared_read_only
 
@@ -116,7 +116,7 @@ async def start_mcp_login(session: HarnessSession, name: str, redirect_uri: str)
         InvalidRequest: the server needs no login.
         McpLoginFailed: the authorization server was not found.
     """
-    started = await get_servers(session).start_login(name, USER, redirect_uri, None)
+    started = await get_servers(session).start_login(name, USER, LoginRedirect(redirect_uri))
     return {"authorization_url": started.authorization_url, "expires_at": to_jsonable_python(started.expires_at)}
 
 

@@ -7,7 +7,15 @@ from typing import Any
 
 from deerflow.client.session import HarnessSession, Resource, sync_and_async
 from deerflow.domain.identity import LOCAL_USER
-from deerflow.services.skill_install import install_from_disk, install_from_thread
+from deerflow.services.skill_download import SkillAddress
+from deerflow.services.skill_install import (
+    InstallResult,
+    check_for_update,
+    install_from_disk,
+    install_from_thread,
+    install_from_url,
+    update_from_source,
+)
 from deerflow.skills.authoring.history import HistoryEntry
 from deerflow.skills.authoring.store import Author, StoredSkill
 from deerflow.skills.skill import Skill, SkillSet
@@ -56,26 +64,38 @@ async def reload_skills(session: HarnessSession) -> dict[str, Any]:
     return serialize_skills(await session.harness.core.skills.reload(USER))
 
 
-async def install_skill(session: HarnessSession, path: str | Path, thread_id: str | None = None) -> dict[str, Any]:
-    """Install a skill from a `.skill` archive after a scan and a review by a model. A rejected skill leaves no files.
+async def install_skill(
+    session: HarnessSession,
+    path: str | Path,
+    thread_id: str | None = None,
+    *,
+    ref: str | None = None,
+    folder: str | None = None,
+) -> dict[str, Any]:
+    """Install a skill after a scan and a review by a model. A rejected skill leaves no files.
 
     Args:
-        path: Archive on this machine; with `thread_id`, a path in the sandbox of that thread.
+        path: `.skill` archive on this machine, or the HTTPS URL of a Git repository or an archive; with `thread_id`,
+            a path in the sandbox of that thread.
         thread_id: Thread that has the archive among its files.
+        ref: Branch, tag or commit of the repository; the default branch if omitted.
+        folder: Folder of the skill in the repository, if it contains several.
 
     Raises:
         SkillRefused: the skill is rejected; the message says why.
+        SkillUnavailable: the skill cannot be downloaded.
         Conflict: a skill of that name exists.
     """
-    workshop, artifacts = session.harness.resources.custom_skills, session.harness.artifacts
-    if thread_id is None:
-        installed = await install_from_disk(workshop, LOCAL_USER, Path(path))
-    else:
+    resources, artifacts = session.harness.resources, session.harness.artifacts
+    workshop = resources.custom_skills
+    if thread_id is not None:
         installed = await install_from_thread(artifacts, workshop, thread_id, LOCAL_USER, str(path))
-    verdict = installed.verdict.model_dump(mode="json")
-    return {
-        "success": True, "skill_name": installed.skill.name, "message": installed.message, "scanner": verdict
-    }  # fmt: skip
+    elif isinstance(path, str) and "://" in path:
+        address = SkillAddress(path, ref, folder)
+        installed = await install_from_url(workshop, resources.skill_downloader, LOCAL_USER, address)
+    else:
+        installed = await install_from_disk(workshop, LOCAL_USER, Path(path))
+    return serialize_install(installed)
 
 
 async def list_custom_skills(session: HarnessSession) -> dict[str, Any]:
@@ -142,6 +162,33 @@ async def delete_custom_skill(session: HarnessSession, name: str, path: str | No
         await session.harness.resources.custom_skills.remove_file(USER, name, path, PERSON)
 
 
+async def check_skill_update(session: HarnessSession, name: str) -> dict[str, Any]:
+    """Download a skill again from its source and return the newest revision and the diff. Nothing is changed.
+
+    Raises:
+        NotFound: the skill does not exist.
+        SkillUnavailable: the skill cannot be downloaded.
+    """
+    resources = session.harness.resources
+    if (await resources.custom_skills.get(USER, name)).source is None:
+        return {"source": None, "installed_revision": None, "diff": ""}
+    return asdict(await check_for_update(resources.custom_skills, resources.skill_downloader, LOCAL_USER, name))
+
+
+async def update_skill_from_source(session: HarnessSession, name: str, revision: str) -> dict[str, Any]:
+    """Replace a skill by the revision of its source that `check_update` has returned; a rollback restores it.
+
+    Raises:
+        NotFound: the skill does not exist.
+        Conflict: the source has another revision now, or there is none.
+        SkillUnavailable: the skill cannot be downloaded.
+        SkillRefused: the new version is rejected; nothing is changed.
+    """
+    resources = session.harness.resources
+    workshop, downloader = resources.custom_skills, resources.skill_downloader
+    return serialize_install(await update_from_source(workshop, downloader, LOCAL_USER, name, revision))
+
+
 async def get_skill_history(session: HarnessSession, name: str) -> dict[str, Any]:
     """Return the changes of a custom skill with diffs, oldest first, also of a deleted skill.
 
@@ -159,7 +206,7 @@ async def clear_skill_history(session: HarnessSession, name: str) -> None:
 
 
 async def rollback_skill(session: HarnessSession, name: str, history_index: int = -1) -> dict[str, Any]:
-    """Undo a change of a file, or the deletion of the skill, and return the skill.
+    """Undo a change of a file, or an update or the deletion of the skill, and return the skill.
 
     Raises:
         NotFound: the change does not exist.
@@ -192,6 +239,8 @@ class CustomSkillsClient(Resource):
     get_history, aget_history = sync_and_async(get_skill_history)
     clear_history, aclear_history = sync_and_async(clear_skill_history)
     rollback, arollback = sync_and_async(rollback_skill)
+    check_update, acheck_update = sync_and_async(check_skill_update)
+    update, aupdate = sync_and_async(update_skill_from_source)
 
 
 def serialize_skills(found: SkillSet, *, enabled_only: bool = False) -> dict[str, Any]:
@@ -215,6 +264,14 @@ def serialize_skill(skill: Skill) -> dict[str, Any]:
     }
 
 
+def serialize_install(installed: InstallResult) -> dict[str, Any]:
+    """Return the result of an installation in the shape of the HTTP API."""
+    verdict = installed.verdict.model_dump(mode="json")
+    return {
+        "success": True, "skill_name": installed.skill.name, "message": installed.message, "scanner": verdict
+    }  # fmt: skip
+
+
 def serialize_custom_skill(skill: StoredSkill) -> dict[str, Any]:
     """Return a custom skill in the shape of the HTTP API."""
     return {
@@ -226,4 +283,8 @@ def serialize_custom_skill(skill: StoredSkill) -> dict[str, Any]:
 
 def serialize_history(index: int, entry: HistoryEntry) -> dict[str, Any]:
     """Return a change of a skill in the shape of the HTTP API."""
-    return {"history_index": index, "diff": entry.diff, **entry.model_dump(mode="json", exclude={"id", "kept"})}
+    return {
+        "history_index": index,
+        "diff": entry.diff,
+        **entry.model_dump(mode="json", exclude={"id", "kept", "source"}),
+    }

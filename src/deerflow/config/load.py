@@ -11,13 +11,17 @@ from deerflow.config.loader.document import ConfigDocument, from_mapping, make_e
 from deerflow.config.loader.files import FileStamp, parse_yaml, read_text, resolve_from
 from deerflow.config.loader.validation import validate
 from deerflow.config.loader.variables import read_dotenv, substitute_variables
-from deerflow.config.root import Config
+from deerflow.config.root import Config, is_public_config
 from deerflow.config.sections.extensions import Extensions, read_extensions
 from deerflow.domain.errors import ConfigError
 
 CONFIG_NAME = "config.yaml"
 EXTENSIONS_NAMES = ("extensions_config.json", "mcp_config.json")
 HOME_NAME = ".deer-flow"
+
+
+class PublicConfigFound(ConfigError):
+    """The file is a configuration of the public DeerFlow, which has another format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,8 @@ def load(
     try:
         document = _read_document(config_file.find(), overrides, found)
         config = validate(Config, document)
+    except PublicConfigFound:
+        raise
     except ConfigError as error:
         raise ConfigError("\n".join([str(error), *_collect_errors(load_extensions)])) from None
     return LoadedConfig(
@@ -196,6 +202,11 @@ def _read_document(file: Path | None, overrides: Mapping[str, object] | None, fo
         document = make_empty_document(CONFIG_NAME)
     else:
         document = parse_yaml(read_text(file, found.name(file)), found.name(file))
+        if is_public_config(document.data):
+            name = found.name(file)
+            raise PublicConfigFound(
+                f"{name}: this is a configuration of the public DeerFlow; run: deerflow config migrate {name}"
+            )
     if overrides:
         document = merge_documents(document, from_mapping(overrides, "config argument"))
     return substitute_variables(document.drop_keys(*_find_ignored_keys(document)), found.variables, found.advice)

@@ -41,6 +41,18 @@ from deerflow.config.sections.tools import (
 )
 
 CONFIG_VERSION = 1
+PUBLIC_VERSION = 10
+"""Versions from this one on are those of the public DeerFlow. Its older versions are recognized by their keys."""
+PUBLIC_KEYS = frozenset(
+    {
+        "agent_storage", "agents_api", "checkpointer", "circuit_breaker", "database.backend", "dedupe_storage",
+        "extensions", "logging.enhance", "max_recursion_limit", "mcp_tasks", "memory.backend_config",
+        "memory.manager_class", "plugins", "run_events", "run_ownership", "safety_finish_reason",
+        "sandbox.ownership", "skills.container_path", "skills.deferred_discovery", "token_budget", "token_usage",
+        "tool_progress", "uploads.auto_convert_documents",
+    }
+)  # fmt: skip
+"""Keys that only the public DeerFlow has."""
 
 
 class Config(Section):
@@ -127,3 +139,13 @@ class Config(Section):
         if repeated:
             raise make_validation_error(cls.__name__, repeated)
         return models
+
+
+def is_public_config(settings: Mapping[str, object]) -> bool:
+    """Return True if these are settings of the public DeerFlow, which has another format."""
+    version = settings.get("config_version")
+    if isinstance(version, int) and version >= PUBLIC_VERSION:
+        return True
+    sections = [(key, value) for key, value in settings.items() if isinstance(value, Mapping)]
+    nested = {f"{key}.{name}" for key, value in sections for name in value}
+    return not PUBLIC_KEYS.isdisjoint(nested | settings.keys())

@@ -105,5 +105,9 @@ class SkillRefused(DeerFlowError):
     """A skill, or a change of one, was rejected and not stored; the text tells a person why."""
 
 
+class SkillUnavailable(DeerFlowError):
+    """A skill cannot be downloaded; the text says why."""
+
+
 class McpLoginFailed(DeerFlowError):
     """The login at an MCP server failed; the text says why and contains no secret."""

@@ -89,8 +89,13 @@ class Sandbox(Protocol):
     Cancelling the task that awaits a command kills every process the command has started.
     """
 
+    def __init__(self, id: str = "") -> None:
+        """Keep the id, for classes that inherit from this one."""
+        object.__setattr__(self, "_id", id)
+
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        return str(getattr(self, "_id", ""))
 
     async def execute_command(
         self,

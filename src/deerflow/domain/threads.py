@@ -39,14 +39,24 @@ class ThreadFilter:
 
 
 @dataclass(frozen=True, slots=True)
+class LogPosition:
+    """A place in the event logs of a thread: the position of a run, and the number of its event."""
+
+    run_position: int
+    event_seq: int
+
+
+@dataclass(frozen=True, slots=True)
 class ShareLink:
-    """A public link to the messages of a thread up to the time the link was created."""
+    """A public link to the messages that a thread had when the link was created."""
 
     share_id: str
     owner: str
     thread_id: str
     created_at: datetime
     expires_at: datetime | None
+    end: LogPosition | None = None
+    """Last event that the link shows; None for old links, which end at the time of their creation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +105,8 @@ class DiscardedHistory:
     after: datetime
     kept: Sequence[str]
     """The ids of messages that are kept although they were recorded later."""
+    run_id: str | None
+    """The run that wrote the checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)

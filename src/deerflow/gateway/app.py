@@ -15,7 +15,7 @@ from deerflow.gateway.middleware.same_origin import LOOPBACK, MCP, SameOriginMid
 from deerflow.gateway.openapi import add_api_docs, add_openapi
 from deerflow.gateway.page import add_page
 from deerflow.gateway.routers import health
-from deerflow.gateway.routes import LANGGRAPH_ROUTES, ROUTES, add_routes
+from deerflow.gateway.routes import LANGGRAPH_ROUTES, ROUTES, add_routes, build_routes
 from deerflow.harness import Harness
 
 PREFIXES = ("/api/langgraph", "/api")
@@ -48,6 +48,7 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
             add_routes(app, router, prefix, in_schema=prefix == "/api")
     for router in ROUTES:
         add_routes(app, router, "/api")
+    build_routes(app.router.routes)
     add_page(app)
     return app
 

@@ -16,6 +16,7 @@ FACT = "fact_1f0a3c5e7d424b1a80040c0ffee0feed"
 CHANGE = "1f0a3c5e-7d42-4b1a-8005-0c0ffee0dead"
 SNAPSHOT = "1f0a3c5e7d424b1a80060c0ffee0babe1f0a3c5e7d424b1a80060c0ffee0babe"
 TOKEN = "Zk3mP0wq7uX2bVd9sYt5rLhC8nJf1aEg4iKoQvT6yBM"
+REVISION = "1f0a3c5e7d424b1a80070c0ffee0feed1f0a3c5e"
 PIN_HASH = "c0ffee" + "0" * 58
 """Ids that the server generates; replace them by your own when you try the examples."""
 MCP_SERVER, MCP_TOOL = "notes", "add_note"

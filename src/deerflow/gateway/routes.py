@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 from deerflow.gateway.routers import features, health
 from deerflow.gateway.routers.threads import deletion, threads
 
+UNKNOWN_PATH = "/~"
 MOUNTING = Lock()
 """Held while routes are replaced: the OpenAPI document is built in a thread."""
 
@@ -53,12 +54,11 @@ class LazyRoute(BaseRoute):
         return (Match.FULL if is_match else Match.NONE), {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await asyncio.to_thread(self._router.load)  # the import does not block other requests
-        self.mount()
+        await asyncio.to_thread(self.mount)  # imports and validators take a tenth of a second
         await self._app.router(scope, receive, send)
 
     def mount(self) -> None:
-        """Replace the placeholder by the routes, unless another request has done so."""
+        """Replace the placeholder by the routes, unless another request has done so. May run in a thread."""
         with MOUNTING:
             routes = self._app.router.routes
             if self not in routes:
@@ -66,9 +66,17 @@ class LazyRoute(BaseRoute):
             end = len(routes)
             add_routes(self._app, self._router.load(), self._prefix, in_schema=self._in_schema)
             added = routes[end:]
+            build_routes(added)
             index = routes.index(self)
             # In one step: another thread may look for a route.
             self._app.router.routes[:] = [*routes[:index], *added, *routes[index + 1 : end]]
+
+
+def build_routes(routes: Sequence[BaseRoute]) -> None:
+    """Build the validators of routes, which the framework does when it first compares them with a path."""
+    for route in routes:
+        if not isinstance(route, LazyRoute):
+            route.matches({"type": "http", "method": "GET", "path": UNKNOWN_PATH, "root_path": "", "headers": []})
 
 
 def mount_all(app: FastAPI) -> None:

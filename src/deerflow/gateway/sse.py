@@ -1,13 +1,18 @@
-"""Server-sent events: the event log of a run as a stream."""
+"""Server-sent events: the event log of a run, or of the runs of a thread, as a stream."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Literal
 
 import orjson
 from starlette.responses import StreamingResponse
 
-from deerflow.domain.errors import InvalidRequest
+from deerflow.domain.errors import InvalidRequest, NotFound
+from deerflow.domain.identity import Principal
 from deerflow.domain.runs import RunEvent, RunRecord, StreamMode
+from deerflow.harness import Harness
 from deerflow.runtime.journal.chunks import MessageAccumulator
 from deerflow.runtime.journal.state_diff import DerivedState
 from deerflow.runtime.runs.manager import RunManager
@@ -16,6 +21,11 @@ from deerflow.runtime.stream_bridge.base import HEARTBEAT_S
 HEARTBEAT = b": heartbeat\n\n"
 ALWAYS = frozenset({"metadata", "error", "end"})
 MAX_DIGITS = 18
+ThreadStreamMode = Literal["run_modes", "lifecycle", "state_update"]
+THREAD_MODES: Mapping[str, Sequence[StreamMode]] = MappingProxyType({"lifecycle": (), "state_update": ("values",)})
+"""Stream modes of a thread stream, besides those of each run: begin and end of runs only, or their states."""
+MAX_KNOWN, MAX_LATEST = 1000, 100
+"""Runs that are looked at when a thread stream begins, and each time there is a new run."""
 STREAM_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
@@ -104,6 +114,66 @@ class EventFramer:
         part = orjson.loads(data)
         if part["event"] in self._requested:
             yield "|".join([part["event"], *part["namespace"]]), orjson.dumps(part["data"])
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadFollower:
+    """Follows the runs of a thread, one after the other."""
+
+    harness: Harness
+    thread_id: str
+    user: Principal
+    mode: ThreadStreamMode
+    seen: set[str] = field(default_factory=set)
+    """Runs that were streamed, and those that had ended before."""
+
+    async def follow(
+        self, begun: RunRecord | None, after: int, heartbeat_s: float = HEARTBEAT_S
+    ) -> AsyncIterator[bytes]:
+        """Yield the frames of all runs, starting with the rest of `begun`. Ids contain run and event."""
+        async with aclosing(self.harness.runs.watch(self.thread_id, heartbeat_s=heartbeat_s)) as signals:
+            await self._skip_ended(begun)
+            limit = MAX_KNOWN
+            async for is_new in signals:
+                waiting = await self._list_unseen(limit)
+                for run in waiting:
+                    async with aclosing(self._stream(run, after)) as pieces:
+                        async for piece in pieces:
+                            yield piece
+                    after = 0
+                limit = MAX_LATEST
+                if not (is_new or waiting):
+                    if not await self._exists():
+                        return
+                    yield HEARTBEAT
+
+    async def _stream(self, run: RunRecord, after: int) -> AsyncGenerator[bytes]:
+        self.seen.add(run.run_id)
+        modes = await self.harness.runs.modes_of(run) if self.mode == "run_modes" else THREAD_MODES[self.mode]
+        async with aclosing(encode_events(self.harness.runs, run, modes, after, mark=f"{run.run_id}.")) as pieces:
+            async for piece in pieces:
+                yield piece
+
+    async def _skip_ended(self, begun: RunRecord | None) -> None:
+        """Mark the runs that are not streamed: those before `begun`, or else those that have ended."""
+        known = await self.harness.runs.list_by_thread(self.thread_id, self.user, MAX_KNOWN)
+        ids = [run.run_id for run in known]
+        if begun is not None:
+            self.seen.update(ids[ids.index(begun.run_id) + 1 :] if begun.run_id in ids else ids)
+        else:
+            self.seen.update(run.run_id for run in known if run.status.is_final)
+
+    async def _list_unseen(self, limit: int) -> list[RunRecord]:
+        """Return the runs among the latest that were not streamed yet, oldest first."""
+        latest = await self.harness.runs.list_by_thread(self.thread_id, self.user, limit)
+        return [run for run in reversed(latest) if run.run_id not in self.seen]
+
+    async def _exists(self) -> bool:
+        try:
+            await self.harness.threads.get(self.thread_id, self.user)
+        except NotFound:
+            return False
+        return True
 
 
 def parse_last_event_id(value: str | None) -> int:

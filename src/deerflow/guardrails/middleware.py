@@ -27,7 +27,7 @@ from deerflow.guardrails.providers import (
     GuardrailRequest,
 )
 from deerflow.guardrails.taint import ToolCallResult, map_own_message, record_taint, share_with_subagents
-from deerflow.models.sync import run_sync
+from deerflow.models import run_sync
 
 EDIT_NOTE = "Note: a human reviewer replaced this tool call before it ran, which is what the user wants."
 GUARDRAIL = "guardrail"

@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+from deerflow.config import LinearPattern, compile_linear
 from deerflow.config.loader.files import FileStamp, resolve_from
-from deerflow.config.regex import LinearPattern, compile_linear
 from deerflow.config.sections.extensions import McpServerConfig
 from deerflow.config.sections.guardrails import (
     POLICY_NAME,
@@ -195,4 +195,4 @@ def isolated_servers(servers: Mapping[str, McpServerConfig]) -> frozenset[str]:
 
 def is_isolated(server: McpServerConfig) -> bool:
     """Return whether an MCP server runs in a sandbox without network access."""
-    return server.type == "stdio" and not getattr(server, "network", False)
+    return server.type == "stdio" and not server.has_network

@@ -12,7 +12,6 @@ from deerflow.acp.clients import AcpClients, AcpDependencies
 from deerflow.agents.custom_agents import CustomAgents
 from deerflow.agents.pool import AgentPool
 from deerflow.agents.spec import AgentPlan, AgentSettings, ChainSettings, SandboxCapabilities
-from deerflow.config.imports import load_class
 from deerflow.config.load import LoadedConfig
 from deerflow.config.loader.files import resolve_from
 from deerflow.config.root import Config
@@ -42,6 +41,7 @@ from deerflow.sandbox.jobs.services import Service, ServiceProvider, ServiceSpec
 from deerflow.sandbox.local.usage import MB, DiskQuota
 from deerflow.sandbox.sandbox_provider import HostContext, SandboxProvider, SandboxReport
 from deerflow.sandbox.snapshots.snapshots import Snapshots
+from deerflow.sandbox.sync_provider import load_provider
 from deerflow.skills.authoring.lock import LockMonitor
 from deerflow.skills.catalog import SkillCatalog
 from deerflow.skills.folders import builtin_root
@@ -101,14 +101,10 @@ async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core
     loaded = source.current
     # Threads and files are private, whatever other accounts this machine has.
     loaded.home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    location = loaded.config.database.get_location(loaded.home)
     policy = open_policy(loaded)
     metrics = Metrics()
     async with AsyncExitStack() as stack:
-        database: Database = MeasuredDatabase(
-            await stack.enter_async_context(open_database(location, loaded.home)), metrics
-        )
-        checkpointer = await stack.enter_async_context(open_checkpointer(location))
+        database, checkpointer = await open_storage(stack, loaded, metrics)
         fallback = await find_fallback_models(loaded)
         index = open_skill_index(source)
         stack.callback(index.close)
@@ -147,6 +143,15 @@ async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core
             tool_threads=open_tool_threads(stack),
             disk_quota=quota,
         )
+
+
+async def open_storage(
+    stack: AsyncExitStack, loaded: LoadedConfig, metrics: Metrics
+) -> tuple[Database, BaseCheckpointSaver[str]]:
+    """Open the database and the checkpoints that belong to it."""
+    location = loaded.config.database.get_location(loaded.home)
+    database = await stack.enter_async_context(open_database(location, loaded.home))
+    return MeasuredDatabase(database, metrics), await stack.enter_async_context(open_checkpointer(location))
 
 
 def open_policy(loaded: LoadedConfig) -> PolicyFile:
@@ -189,7 +194,9 @@ def open_skill_index(source: ConfigSource) -> SkillIndex:
     def switches() -> dict[str, bool]:
         return {name: switch.enabled for name, switch in source.refresh().extensions.skills.items()}
 
-    return SkillIndex(shipped, loaded.home, switches, open_folder_watcher(), LockMonitor().check)
+    # The project's skills are next to the built-in ones, or in `skills` next to the configuration.
+    project = shipped.parent if named else around / "skills"
+    return SkillIndex(shipped, loaded.home, switches, open_folder_watcher(), LockMonitor().check, project)
 
 
 def switch_skill(source: ConfigSource, name: str, enabled: bool) -> None:
@@ -219,7 +226,7 @@ def create_sandboxes(loaded: LoadedConfig, skills: SkillViews | None = None) -> 
     """
     config = loaded.config.sandbox
     try:
-        make = load_class(config.use, SandboxProvider)  # type: ignore[type-abstract]
+        make = load_provider(config.use)
     except ConfigError as problem:
         raise ConfigError(f"sandbox.use: {problem}") from problem
     shown = skills.prepare if skills else None

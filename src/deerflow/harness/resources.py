@@ -24,7 +24,8 @@ from deerflow.budget.account import (
 )
 from deerflow.budget.pricing import Prices
 from deerflow.config.imports import load_class
-from deerflow.config.sections.memory import LEDGER_STORAGE
+from deerflow.config.loader.files import resolve_from
+from deerflow.config.sections.memory import LEDGER_STORAGE, MemoryConfig
 from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.errors import ConfigError
 from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE, FileEntry
@@ -39,7 +40,7 @@ from deerflow.memory.ledger import Ledger
 from deerflow.memory.queries.pending import enqueue_extraction, update_billing
 from deerflow.memory.queue import ExtractionQueue
 from deerflow.memory.service import MemoryService
-from deerflow.memory.storage import MemoryStorage, save_copy
+from deerflow.memory.storage import JsonFileStorage, MemoryStorage, save_copy
 from deerflow.memory.updater import ContextWindow, ExtractionRequest, ExtractionResponse, MemoryUpdater
 from deerflow.models.detection import detect_models
 from deerflow.persistence.engine.database import Database
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from deerflow.services.export import ThreadExporter
     from deerflow.services.prompt_assistance import InputPolisher, SuggestionService
     from deerflow.services.sharing import SharingService
+    from deerflow.services.skill_download import SkillDownloader
     from deerflow.services.user_data import FeedbackService, KeyValueStore
     from deerflow.services.web_pages import WebPageService
     from deerflow.skills.authoring.custom_skills import CustomSkillService, ReviewPolicy
@@ -72,23 +74,25 @@ def create_memories(database: Database, source: ConfigSource) -> MemoryService:
     """Create the memory service, with a copy in the configured storage if there is one."""
     loaded = source.current
     place = loaded.config.database.get_location(loaded.home)
-    elsewhere = find_storage(loaded.config.memory.storage_class, loaded.home)
+    elsewhere = find_storage(loaded.config.memory, loaded.home)
     keep = partial(save_copy, elsewhere) if elsewhere else None
     return MemoryService(
         Ledger(database, Purger(place).purge, keep), source.settings(lambda loaded: loaded.config.memory), elsewhere
     )
 
 
-def find_storage(path: str, home: Path) -> MemoryStorage | None:
+def find_storage(settings: MemoryConfig, home: Path) -> MemoryStorage | None:
     """Return the configured storage, or None for the ledger alone.
 
     Raises:
         ConfigError: It is not a class of storages, or cannot be created.
     """
-    if path == LEDGER_STORAGE:
+    if settings.storage_path is not None:
+        return JsonFileStorage(home, resolve_from(home, Path(settings.storage_path)))
+    if settings.storage_class == LEDGER_STORAGE:
         return None
     try:
-        storage_class = load_class(path, MemoryStorage)  # type: ignore[type-abstract]  # nothing abstract is created
+        storage_class = load_class(settings.storage_class, MemoryStorage)  # type: ignore[type-abstract]  # nothing abstract is created
         return cast(Callable[[Path], MemoryStorage], storage_class)(home)
     except (ConfigError, TypeError, ValueError, OSError) as problem:
         raise ConfigError(f"memory.storage_class: {problem}") from problem
@@ -285,6 +289,13 @@ class Resources:
         tests = SkillTestProcess(loaded.config.sandbox.toolbox, loaded.environment)
         reviewer = SkillReviewer(partial(review_skill, core.source, self.side_calls))
         return CustomSkillService(store, SkillScanner(), reviewer, partial(review_rules, core.source), tests)
+
+    @cached_property
+    def skill_downloader(self) -> "SkillDownloader":
+        """Downloads of skills from the web."""
+        from deerflow.services.skill_download import SkillDownloader
+
+        return SkillDownloader()
 
     @property
     def mcp_servers(self) -> "McpServerManager":

@@ -37,7 +37,7 @@ from deerflow.runtime.threads.deletion import Cleanup, Deletions, ThreadResource
 from deerflow.runtime.threads.states import pending_interrupts
 from deerflow.sandbox.files.mounts import file_owner, thread_folder, user_data_folder
 from deerflow.sandbox.lease import restore_files
-from deerflow.sandbox.local.cleanup import remove_folder
+from deerflow.sandbox.local.usage import remove_folder
 from deerflow.sandbox.snapshots.restore import copy_tree
 from deerflow.services.prompt_assistance import TitleGenerator
 from deerflow.subagents.executor import ConcurrencyLimits, FairScheduler, SubagentExecutor

@@ -1,5 +1,6 @@
 """Pins of MCP tools: a tool is trusted as first seen, and a changed tool has to be accepted by an admin."""
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -56,7 +57,7 @@ class ToolPins:
     async def check(self, server: str, tools: Sequence[McpToolInfo]) -> PinCheck:
         """Check the tools a server offers now. The first time, all of them are accepted and stored."""
         infos = {info.name: info for info in tools if info.name}
-        offered = {name: compute_version(info) for name, info in infos.items()}
+        offered = await asyncio.to_thread(compute_versions, infos)  # schemas may be large
         pins = await self._database.read(partial(read_pins, server=server))
         if pins is None:
             await self._database.write(partial(pin_server, server=server, tools=offered, now=self._now()))
@@ -104,6 +105,11 @@ class ToolPins:
         settled = [name for name in offered if name not in changed and pins[name].offered is not None]
         if settled:
             await self._database.write(partial(clear_offers, server=server, tools=settled))
+
+
+def compute_versions(infos: Mapping[str, McpToolInfo]) -> dict[str, PinnedVersion]:
+    """Return the versions of tools by name."""
+    return {name: compute_version(info) for name, info in infos.items()}
 
 
 def compute_version(info: McpToolInfo) -> PinnedVersion:

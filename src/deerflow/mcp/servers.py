@@ -17,7 +17,7 @@ from deerflow.config.sections.extensions import (
 )
 from deerflow.domain.errors import Conflict, InvalidRequest, McpLoginFailed, NotFound
 from deerflow.mcp.auth.service import OAuthService
-from deerflow.mcp.auth.types import LoginCallback, LoginResult, LoginStart, LoginStatus
+from deerflow.mcp.auth.types import LoginCallback, LoginRedirect, LoginResult, LoginStart, LoginStatus
 from deerflow.mcp.catalog import McpCatalog
 from deerflow.mcp.entries import (
     ServerEntry,
@@ -205,9 +205,9 @@ class McpServerManager:
         await self.catalog.recheck(name)
         return await self.pins.list(name)
 
-    async def start_login(self, name: str, user_id: str, redirect_uri: str, return_to: str | None) -> LoginStart:
+    async def start_login(self, name: str, user_id: str, redirect: LoginRedirect) -> LoginStart:
         """Start a login in a browser. Raises the same errors as `OAuthService.start`."""
-        return await self.oauth.start(name, user_id, redirect_uri, return_to)
+        return await self.oauth.start(name, user_id, redirect)
 
     async def finish_login(self, user_id: str, callback: LoginCallback) -> LoginResult:
         """Complete a login after the redirect. Raises the same errors as `OAuthService.finish`."""

@@ -122,7 +122,6 @@ class McpServerError(DeerFlowError):
     """A server cannot be reached, has ended, or violates the protocol; the text says which and what to try."""
 
 
-PACKAGE_RUNNERS = frozenset({"npx", "uvx", "bunx", "pnpx", "uv", "npm", "pnpm", "yarn", "pipx"})
 VISIBLE_PATHS = ("/usr", "/bin", "/lib", "/etc", "/tmp", "/mnt/user-data", "/proc", "/dev")
 
 
@@ -131,7 +130,7 @@ def suggest_fix(config: McpServerConfig) -> str:
     if config.type != "stdio":
         return ""
     hints = []
-    if downloads_program(config) and not config.network:
+    if config.downloads_program and not config.has_network:
         hints.append(f'{config.command!r} fetches packages, which needs "network": true')
     if hidden := [word for word in config.args if is_outside_sandbox(word, config)]:
         hints.append(f"it cannot see {', '.join(map(repr, hidden))} unless 'paths' names it")
@@ -152,11 +151,6 @@ def find_ignored_settings(config: McpServerConfig) -> list[str]:
         f"'task_toolsets' ({names}) has no effect: a long task is not followed in the background; the agent calls the "
         "tools that submit, look after and cancel it by itself"
     ]
-
-
-def downloads_program(config: McpServerConfig) -> bool:
-    """Return whether the command downloads the program before it starts it."""
-    return Path(config.command or "").name in PACKAGE_RUNNERS
 
 
 def is_outside_sandbox(word: str, config: McpServerConfig) -> bool:

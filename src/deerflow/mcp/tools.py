@@ -5,7 +5,6 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
-from types import MappingProxyType
 from typing import Any
 
 from langchain.tools import ToolRuntime
@@ -37,13 +36,17 @@ from deerflow.mcp.status import McpServerError, McpToolInfo, describe_restart, e
 from deerflow.sandbox.tools import ToolProgress
 
 SCALARS = (str, int, float, bool)
-EMPTY_VALUES = MappingProxyType({"string": "", "number": 0, "integer": 0, "boolean": False, "array": ()})
 
 
 def build_interrupt(tool: str, question: Elicitation) -> dict[str, Any]:
-    """Return the interrupt value of a question: fill the form by `edit`, accept it as it is, or reject it."""
+    """Return the interrupt value of a question: fill the form by `edit`, accept it as it is, or reject it.
+
+    A field without a default is null. A form with such a field that is required cannot be accepted as it is.
+    """
     args: dict[str, Any] = {"open": question.url} if question.url else default_form(question.schema)
     decisions = ["approve", "reject"] if question.url else ["approve", "edit", "reject"]
+    if any(args.get(name) is None for name in get_required(question.schema)):
+        decisions.remove("approve")
     return {
         "action_requests": [{"name": tool, "args": args, "description": escape_invisible(question.message)}],
         "review_configs": [{"action_name": tool, "allowed_decisions": decisions, "args_schema": dict(question.schema)}],
@@ -62,9 +65,8 @@ def parse_reply(question: Elicitation, answer: object) -> ElicitationReply:
         return ElicitationReply("accept")
     edited = decision.get("edited_action") if kind == "edit" else None
     args = edited.get("args") if isinstance(edited, Mapping) else None
-    return ElicitationReply(
-        "accept", select_sendable(args if isinstance(args, Mapping) else default_form(question.schema))
-    )
+    filled = select_sendable(args) if isinstance(args, Mapping) else {}
+    return ElicitationReply("accept", {**select_sendable(default_form(question.schema)), **filled})
 
 
 def get_first_decision(answer: object) -> Mapping[str, Any]:
@@ -75,29 +77,25 @@ def get_first_decision(answer: object) -> Mapping[str, Any]:
 
 
 def default_form(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a value for each field: its default, the first allowed value, or an empty one."""
+    """Return the default of each field; None for a field without one."""
     fields = schema.get("properties")
-    return {str(name): default_value(field) for name, field in fields.items()} if isinstance(fields, Mapping) else {}
+    if not isinstance(fields, Mapping):
+        return {}
+    return {str(name): field.get("default") if isinstance(field, Mapping) else None for name, field in fields.items()}
 
 
-def default_value(field: object) -> object:
-    """Return a value for one field."""
-    if not isinstance(field, Mapping):
-        return ""
-    if "default" in field:
-        return field["default"]
-    choices = field.get("enum")
-    if isinstance(choices, list) and choices:
-        return choices[0]
-    return EMPTY_VALUES.get(str(field.get("type")), "")
+def get_required(schema: Mapping[str, Any]) -> Sequence[str]:
+    """Return the names of the required fields."""
+    required = schema.get("required")
+    return [str(name) for name in required] if isinstance(required, list) else []
 
 
 def select_sendable(args: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values that may be sent: scalars, and lists of strings."""
+    """Return the values that may be sent: scalars, and lists of strings. Null stands for a field without an answer."""
     return {
-        name: value if isinstance(value, SCALARS) or value is None else [str(each) for each in value]
+        name: value if isinstance(value, SCALARS) else [str(each) for each in value]
         for name, value in args.items()
-        if value is None or isinstance(value, (*SCALARS, list))
+        if isinstance(value, (*SCALARS, list))
     }
 
 

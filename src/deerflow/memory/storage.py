@@ -11,6 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 import orjson
 
 from deerflow.domain.errors import StorageUnavailable
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.memory import MemoryScope, MemoryState
 from deerflow.memory.document import to_document
 
@@ -41,9 +42,10 @@ class LedgerStorage:
 class JsonFileStorage:
     """One JSON file per memory, which users may edit."""
 
-    def __init__(self, home: Path) -> None:
-        """`home` is the data directory of the server."""
-        self.folder = home / "memory"
+    def __init__(self, home: Path, file: Path | None = None) -> None:
+        """`home` is the data directory of the server; `file` holds the memory of the local user."""
+        self.folder = home / "memory" if file is None else file.with_name(f"{file.stem}.others")
+        self.file = file
 
     async def load(self, scope: MemoryScope) -> JsonDocument | None:
         return await self.reload(scope)
@@ -56,6 +58,8 @@ class JsonFileStorage:
 
     def path(self, scope: MemoryScope) -> Path:
         """Return the file of a memory. Owner and agent names may contain any characters, so they are hashed."""
+        if self.file is not None and scope == MemoryScope(LOCAL_USER.user_id):
+            return self.file
         owner = sha256(scope.owner.encode()).hexdigest()[:16]
         agent = f"-{sha256(scope.agent.encode()).hexdigest()[:16]}" if scope.agent else ""
         return self.folder / owner / f"memory{agent}.json"

@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing, contextmanager
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Protocol, runtime_checkable
 
 from langchain_core.language_models import BaseChatModel
@@ -166,6 +166,8 @@ class ModelCatalog:
         for model in built.values():
             if isinstance(model, _Closable):
                 await model.aclose()
+            for client in find_own_clients(model):
+                await client.close()
 
 
 @runtime_checkable
@@ -175,7 +177,7 @@ class _Closable(Protocol):
 
 def _build(config: ModelConfig, chat_model: type[BaseChatModel], settings: dict[str, Any]) -> BaseChatModel:
     try:
-        model = name_errors(chat_model)(**{"model": config.model, **settings})
+        model = name_errors(chat_model)(**{"model": config.model, **separate_client(chat_model, settings)})
     except ValidationError as error:
         # Values are left out of the text: one of them may be a key.
         problems = [f"{'.'.join(map(str, each['loc'])) or config.use}: {each['msg']}" for each in error.errors()]
@@ -187,6 +189,27 @@ def _build(config: ModelConfig, chat_model: type[BaseChatModel], settings: dict[
         model.profile = {**(model.profile or {}), "max_input_tokens": config.context_window}
     limit_responses(model)
     return model
+
+
+def separate_client(chat_model: type[BaseChatModel], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings for which `langchain_openai` creates an HTTP client for this model alone.
+
+    It shares the clients of all models with the same URL and timeout, and a client works on one event loop only. A
+    timeout as an object is not hashable, so such a client is not shared.
+    """
+    separated, known = dict(settings), chat_model.model_fields.keys()
+    if {"http_async_client", "request_timeout"} <= known and "http_async_client" not in settings:
+        import httpx
+
+        separated["timeout"] = httpx.Timeout(separated.pop("request_timeout", separated.get("timeout")))
+    return separated
+
+
+def find_own_clients(model: BaseChatModel) -> Iterator[Any]:
+    """Yield the SDK clients of a model that were created for it alone."""
+    if getattr(model, "http_async_client", None) is None:
+        sdks = (getattr(model, "root_async_client", None), vars(model).get(SHARED_CLIENT))
+        yield from (sdk for sdk in sdks if sdk is not None)
 
 
 def _rename_url_setting(chat_model: type[BaseChatModel], settings: dict[str, Any]) -> dict[str, Any]:
@@ -226,6 +249,8 @@ def _list_settings(chat_model: type[BaseChatModel]) -> set[str]:
 
 
 OWN_CLASSES = "deerflow."
+SHARED_CLIENT = "_async_client"
+"""Property of classes that create the client of their SDK on first use."""
 PARSE_ERRORS = (TypeError, AttributeError, LookupError, ValueError, ArithmeticError, RecursionError, AssertionError)
 """Errors of client libraries for responses in a format that they do not expect."""
 
@@ -263,10 +288,25 @@ def name_errors(chat_model: type[BaseChatModel]) -> type[BaseChatModel]:
                 async for chunk in join_argument_chunks(chunks):
                     yield chunk
 
+    shares_client = isinstance(getattr(chat_model, SHARED_CLIENT, None), cached_property)
+    named: type[BaseChatModel] = give_own_client(NamedErrors) if shares_client else NamedErrors
     # Traces and stored messages name the class by these.
-    NamedErrors.__name__, NamedErrors.__qualname__ = chat_model.__name__, chat_model.__qualname__
-    NamedErrors.__module__, NamedErrors.__doc__ = chat_model.__module__, chat_model.__doc__
-    return NamedErrors
+    named.__name__, named.__qualname__ = chat_model.__name__, chat_model.__qualname__
+    named.__module__, named.__doc__ = chat_model.__module__, chat_model.__doc__
+    return named
+
+
+def give_own_client(chat_model: type[BaseChatModel]) -> type[BaseChatModel]:
+    """Return a subclass whose models do not share the HTTP client of their SDK, as `langchain_anthropic` does."""
+
+    class OwnClient(chat_model):  # type: ignore[valid-type, misc]
+        @cached_property
+        def _async_client(self) -> Any:
+            sdk = super()._async_client
+            shared, proxy = sdk._client, getattr(self, "anthropic_proxy", None)
+            return sdk.copy(http_client=type(shared)(base_url=shared.base_url, timeout=shared.timeout, proxy=proxy))
+
+    return OwnClient
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from pathlib import Path
 from typing import Self
 
 import idna
@@ -30,6 +31,8 @@ NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 MAX_HOST_CHARS = 253
 
 RESOLVER_THREADS = 4
+HOSTS_FILE = Path("/etc/hosts")
+LOOPBACK_ADDRESSES = ("127.0.0.1", "::1")
 MAX_ADDRESSES = 8
 NEXT_ADDRESS_AFTER_S = 0.25
 
@@ -166,18 +169,35 @@ def is_public(address: IPAddress) -> bool:
 class SystemResolver:
     """System resolver in its own threads, so that slow name servers do not block other work."""
 
+    hosts_file: Path = HOSTS_FILE
     threads: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(RESOLVER_THREADS, thread_name_prefix="resolver")
     )
 
     async def __call__(self, host: str) -> Sequence[str]:
-        found = await asyncio.get_running_loop().run_in_executor(self.threads, _lookup_host, host)
+        found = await asyncio.get_running_loop().run_in_executor(self.threads, _lookup_host, host, self.hosts_file)
         return list(dict.fromkeys(found))
 
 
-def _lookup_host(host: str) -> list[str]:
-    # The trailing dot disables the search domains of the machine.
+def _lookup_host(host: str, hosts_file: Path) -> list[str]:
+    if listed := _lookup_in_file(host, hosts_file):
+        return listed
+    if host == "localhost" or host.endswith(".localhost"):  # never asked from name servers (RFC 6761)
+        return list(LOOPBACK_ADDRESSES)
+    # The trailing dot disables the search domains of the machine. The system would not find such a name in its file.
     return [str(info[4][0]) for info in socket.getaddrinfo(f"{host}.", None, type=socket.SOCK_STREAM)]
+
+
+def _lookup_in_file(host: str, hosts_file: Path) -> list[str]:
+    """Return the addresses of a name in `/etc/hosts`."""
+    try:
+        content = hosts_file.read_text(encoding="utf-8", errors="replace").lower()
+    except OSError:
+        return []
+    if host not in content:
+        return []
+    lines = (line.partition("#")[0].split() for line in content.splitlines())
+    return [address for address, *names in filter(None, lines) if host in names]
 
 
 async def dial(addresses: Sequence[IPAddress], port: int) -> Streams:

@@ -9,8 +9,9 @@ from sqlalchemy import ColumnElement, Connection, Row, RowMapping, Select, delet
 
 from deerflow.domain.errors import Conflict, NotFound
 from deerflow.domain.runs import RunFeedback, RunFeedbackStats
-from deerflow.domain.threads import Namespace, ShareLink, StoredItem
+from deerflow.domain.threads import LogPosition, Namespace, ShareLink, StoredItem
 from deerflow.domain.web_pages import PageSnapshot
+from deerflow.persistence.queries.messages import read_log_end
 from deerflow.persistence.queries.runs import find_run
 from deerflow.persistence.queries.threads import find_thread, lock_thread, match_json
 from deerflow.persistence.tables import feedback, shares, threads, to_key, user_profiles
@@ -220,9 +221,11 @@ def insert_share(connection: Connection, new: ShareLink, token_hash: str) -> Sha
     owned = (shares.c.thread_id == new.thread_id) & (shares.c.owner == new.owner)
     if (connection.execute(select(func.count()).where(owned)).scalar() or 0) >= MAX_SHARES:
         raise Conflict(f"thread {new.thread_id!r} has {MAX_SHARES} share links already; revoke some of them")
-    row = {name: getattr(new, name) for name in ShareLink.__slots__}
-    connection.execute(insert(shares), {**row, "token_hash": token_hash})
-    return new
+    end = read_log_end(connection, new.thread_id)
+    row = {name: getattr(new, name) for name in ShareLink.__slots__ if name != "end"}
+    place = {"run_position": end.run_position, "event_seq": end.event_seq}
+    connection.execute(insert(shares), {**row, **place, "token_hash": token_hash})
+    return replace(new, end=end)
 
 
 def list_shares(connection: Connection, thread_id: str, owner: str) -> Sequence[ShareLink]:
@@ -263,7 +266,9 @@ def find_share(connection: Connection, token_hash: str, now: datetime) -> tuple[
 
 def to_share(row: RowMapping) -> ShareLink:
     """Convert a row to a share link."""
-    return ShareLink(**{name: row[name] for name in ShareLink.__slots__})
+    is_old = row["run_position"] is None
+    end = None if is_old else LogPosition(row["run_position"], row["event_seq"])
+    return ShareLink(**{name: row[name] for name in ShareLink.__slots__ if name != "end"}, end=end)
 
 
 def read_profile(connection: Connection, owner: str) -> str:

@@ -160,7 +160,9 @@ class SharingService:
             NotFound: The link does not exist or has expired.
         """
         share, title = await self._find(token)
-        values = await self.database.read(partial(read_values, thread_id=share.thread_id, until=share.created_at))
+        values = await self.database.read(
+            partial(read_values, thread_id=share.thread_id, until=share.end or share.created_at)
+        )
         presented = values.get("artifacts")
         paths = [path for path in presented if isinstance(path, str)] if isinstance(presented, list) else []
         return SharedThreadView(share, self.redact(title) if title else None, paths)
@@ -168,7 +170,8 @@ class SharingService:
     async def read_page(self, token: str, before: MessageCursor | None, limit: int) -> SharedPage:
         """Return the last messages of a shared thread, or the last before a cursor, or raise `NotFound`."""
         share, _ = await self._find(token)
-        query = partial(read_page, thread_id=share.thread_id, before=before, limit=limit, until=share.created_at)
+        end = share.end or share.created_at
+        query = partial(read_page, thread_id=share.thread_id, before=before, limit=limit, until=end)
         page: MessageSlice = await self.database.read(query)
         shown = [(to_shared_message(stored, self.redact), stored.created_at) for stored in page.messages]
         return SharedPage([(message, at) for message, at in shown if message is not None], page.earlier)

@@ -1,20 +1,20 @@
-"""Installation of skills from archives: files of a thread, or of this machine."""
+"""Installation and update of skills: from files of a thread, of this machine, or from a URL."""
 
 import asyncio
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from deerflow.domain.errors import FileProblem, UnusableFile
+from deerflow.domain.errors import Conflict, FileProblem, UnusableFile
 from deerflow.domain.identity import Principal
-from deerflow.sandbox.file_access import OpenFile, ReadableFile
+from deerflow.sandbox.file_access import InMemoryFile, OpenFile, ReadableFile
 from deerflow.services.artifacts import ArtifactService
+from deerflow.services.skill_download import EXTENSIONS, DownloadedSkill, SkillAddress, SkillDownloader
 from deerflow.skills.authoring.custom_skills import CustomSkillService
 from deerflow.skills.authoring.history import Verdict
+from deerflow.skills.authoring.lock import SkillSource
 from deerflow.skills.authoring.store import Author, StoredSkill
-
-EXTENSIONS = (".skill", ".zip")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,17 @@ class InstallResult:
         """Return the result for the user."""
         said = f": {self.verdict.reason}" if self.verdict.decision == "warn" and self.verdict.reason else ""
         return f"Skill {self.skill.name!r} installed{said}"
+
+
+@dataclass(frozen=True, slots=True)
+class SkillUpdate:
+    """Comparison of an installed skill with its source."""
+
+    source: SkillSource
+    """Source as it is now, with the revision that an update installs."""
+    installed_revision: str
+    diff: str
+    """Changes of the files; empty if there are none."""
 
 
 async def install_from_thread(
@@ -57,6 +68,74 @@ async def install_from_disk(skills: CustomSkillService, who: Principal, path: Pa
     """
     check_extension(path.name)
     return await install(skills, await asyncio.to_thread(open_local_file, path), who, Author())
+
+
+async def install_from_url(
+    skills: CustomSkillService, downloader: SkillDownloader, who: Principal, address: SkillAddress
+) -> InstallResult:
+    """Install a skill from a Git repository or an archive on the web, pinned to what was downloaded.
+
+    Raises:
+        InvalidRequest: The address is malformed or ambiguous.
+        SkillUnavailable: The skill cannot be downloaded.
+        SkillRefused: The skill is rejected; nothing of it is stored.
+        Conflict: A skill with the same name exists.
+    """
+    found = await downloader.download(address)
+    return InstallResult(*await skills.install(who.user_id, as_archive(found), Author(), found.source))
+
+
+async def check_for_update(
+    skills: CustomSkillService, downloader: SkillDownloader, who: Principal, name: str
+) -> SkillUpdate:
+    """Download a skill again from its source and compare it with the installed files.
+
+    Raises:
+        NotFound: The skill does not exist.
+        Conflict: It was not installed from a URL, or its source contains another skill now.
+        SkillUnavailable: The skill cannot be downloaded.
+    """
+    source = await get_source(skills, who, name)
+    found = await downloader.download(SkillAddress.of(source))
+    diff = await skills.compare(who.user_id, name, as_archive(found))
+    return SkillUpdate(found.source, source.revision, diff)
+
+
+async def update_from_source(
+    skills: CustomSkillService, downloader: SkillDownloader, who: Principal, name: str, revision: str
+) -> InstallResult:
+    """Replace a skill by a revision that `check_for_update` has returned.
+
+    Raises:
+        NotFound: The skill does not exist.
+        Conflict: It was not installed from a URL, or its source has another revision now.
+        SkillUnavailable: The skill cannot be downloaded.
+        SkillRefused: The new version is rejected; nothing is changed.
+    """
+    source = await get_source(skills, who, name)
+    found = await downloader.download(SkillAddress.of(source))
+    if found.source.revision != revision:
+        raise Conflict(f"the source of {name!r} is at {found.source.revision} now, not at {revision}; check it again")
+    updated = await skills.update(who.user_id, name, as_archive(found), Author(), replace(source, revision=revision))
+    return InstallResult(*updated)
+
+
+async def get_source(skills: CustomSkillService, who: Principal, name: str) -> SkillSource:
+    """Return the source of an installed skill.
+
+    Raises:
+        NotFound: The skill does not exist.
+        Conflict: It was not installed from a URL.
+    """
+    source = (await skills.get(who.user_id, name)).source
+    if source is None:
+        raise Conflict(f"skill {name!r} was not installed from a URL, so it has no updates")
+    return source
+
+
+def as_archive(found: DownloadedSkill) -> InMemoryFile:
+    """Return a downloaded skill as a file."""
+    return InMemoryFile("downloaded.skill", found.archive, datetime.now(UTC), found.source.revision)
 
 
 async def install(skills: CustomSkillService, archive: ReadableFile, who: Principal, author: Author) -> InstallResult:

@@ -31,9 +31,9 @@ from deerflow.config.source import open_source
 from deerflow.domain.errors import DeerFlowError, InvalidRequest, NotFound
 from deerflow.domain.identity import LOCAL_USER, new_id
 from deerflow.domain.threads import ThreadFilter
+from deerflow.serving import open_stdio, take_over_stdout
 from deerflow.serving.acp_projects import EditorProject, EditorProjects
 from deerflow.serving.acp_session import SOURCE, AcpEditorSession, require_session
-from deerflow.serving.stdio import open_stdio, take_over_stdout
 
 PAGE_SIZE = 50
 INVALID_PARAMS, INTERNAL_ERROR, NOT_FOUND = -32602, -32603, -32002

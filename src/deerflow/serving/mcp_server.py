@@ -17,8 +17,8 @@ from deerflow.config.source import ConfigSource
 from deerflow.domain.errors import DeerFlowError
 from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.harness import Harness, open_harness
+from deerflow.serving import open_stdio, take_over_stdout
 from deerflow.serving.mcp_handlers import RESOURCE_TEMPLATE, TOOLS, McpToolHandlers
-from deerflow.serving.stdio import open_stdio, take_over_stdout
 from deerflow.serving.turns import stop_runs
 
 INSTRUCTIONS = (

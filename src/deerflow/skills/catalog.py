@@ -75,7 +75,7 @@ class SkillCatalog:
             ConfigError: The setting cannot be saved.
         """
         skill = await self.find(owner, name)
-        if skill.category == "public":
+        if not skill.editable:
             await asyncio.to_thread(self._set_builtin_enabled, name, enabled)
         else:
             await asyncio.to_thread(write_switch, custom_root(self._home, owner), name, enabled=enabled)

@@ -127,7 +127,7 @@ class FolderScan:
             if to_display_path(relative) != relative.as_posix():
                 raise SkillInvalid("folder name is not valid UTF-8; rename it")
             fingerprint = compute_fingerprint(folder, self.on_folder, max_files=MAX_FILES)
-            header = parse_skill(read_skill_file(folder))
+            header = parse_skill(read_skill_file(folder), folder=folder.name)
             contract = read_contract(folder)
         except SkillInvalid as error:
             self._reject(folder, str(error))

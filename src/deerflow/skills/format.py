@@ -61,17 +61,21 @@ class SkillHeader:
         return tuple(sorted(self.fields.keys() - STANDARD_FIELDS - EXTENSION_FIELDS))
 
 
-def parse_skill(text: str, *, where: str = SKILL_FILE) -> SkillHeader:
+def parse_skill(text: str, *, where: str = SKILL_FILE, folder: str | None = None) -> SkillHeader:
     """Parse a SKILL.md. Unknown fields are kept; error messages name the file `where`.
+
+    A name in another script, such as Chinese, becomes a title; the name is that of the `folder` then.
 
     Raises:
         SkillInvalid: The file is invalid.
     """
     header, body = split_skill(text, where)
     fields = parse_fields(header, where)
+    title, description = _get_text(fields, "name", where), _get_description(fields, where)
+    is_title = folder is not None and not title.isascii() and SKILL_NAME.fullmatch(folder) is not None
     return SkillHeader(
-        name=check_skill_name(_get_text(fields, "name", where), where),
-        description=_get_description(fields, where),
+        name=check_skill_name(folder if is_title and folder is not None else title, where),
+        description=f"{title[:MAX_NAME]}: {description}" if is_title else description,
         license=_get_text(fields, "license", where) or None,
         allowed_tools=_parse_tools(fields.get("allowed-tools"), where),
         fields=MappingProxyType(fields),

@@ -125,16 +125,19 @@ class SkillIndex:
         switches: Switches = lambda: MappingProxyType({}),
         watcher: FolderWatcher | None = None,
         on_custom_read: Callable[[Path], object] = str,
+        project_root: Path | None = None,
     ) -> None:
         """Create an index. Without a `watcher`, folders are compared on each read.
 
-        `on_custom_read` is called with each custom root after it was scanned.
+        `on_custom_read` is called with the custom root of each user after it was scanned. The folders `public` and
+        `custom` in `project_root` hold skills for all users.
         """
         self._builtin_root = builtin_root
         self._home = home
         self._switches = switches
         self._watcher = watcher
         self._on_custom_read = on_custom_read
+        self._project_roots = find_project_roots(project_root, builtin_root) if project_root is not None else {}
         self._scans: dict[Path, CachedScan] = {}
         self._sets: dict[str, tuple[tuple[object, ...], SkillSet]] = {}
         self._changes: Counter[Path] = Counter()
@@ -175,7 +178,7 @@ class SkillIndex:
             self._watcher.close()
 
     def _roots(self, owner: str) -> dict[Path, Category]:
-        return {self._builtin_root: "public", custom_root(self._home, owner): "custom"}
+        return {self._builtin_root: "public", **self._project_roots, custom_root(self._home, owner): "custom"}
 
     def _poll_changes(self) -> None:
         if self._watcher is not None:
@@ -203,10 +206,13 @@ class SkillIndex:
         fingerprint = ""
         if not all(watched):
             fingerprint, discovered = compute_fingerprint(root), find_skills(root, category)
+        if root in self._project_roots:
+            discovered.switches = {}  # `extensions_config.json` has those of all users
+            discovered.skills = [replace(skill, is_shared=True) for skill in discovered.skills]
         while len(self._scans) >= MAX_CACHED:
             self._scans.pop(next(iter(self._scans)))
         self._scans[root] = CachedScan(discovered, version, all(watched), is_absent, fingerprint)
-        if category == "custom":
+        if category == "custom" and root not in self._project_roots:
             self._on_custom_read(root)
         return discovered
 
@@ -224,6 +230,12 @@ class SkillIndex:
         return known[1]
 
 
+def find_project_roots(folder: Path, builtin_root: Path) -> dict[Path, Category]:
+    """Return the folders with skills in a project; the built-in folder is not repeated."""
+    roots: dict[Path, Category] = {folder / "public": "public", folder / "custom": "custom"}
+    return {root: category for root, category in roots.items() if root.resolve() != builtin_root.resolve()}
+
+
 def merge_scans(discovered: Iterable[DiscoveredSkills], switches: Mapping[str, bool]) -> SkillSet:
     """Merge the skills of several roots into one set. Later roots override earlier ones by name."""
     skills: dict[str, Skill] = {}
@@ -237,6 +249,11 @@ def merge_scans(discovered: Iterable[DiscoveredSkills], switches: Mapping[str, b
                 rejected.append(RejectedSkill(skill.category, str(skill.relative), reason))
                 continue
             own[skill.name] = replace(skill, enabled=found.switches.get(skill.name, switches.get(skill.name, True)))
+        hidden = {skill.location for skill in own.values()}
+        for skill in [each for each in skills.values() if each.location in hidden and each.name not in own]:
+            reason = f"a custom skill with another name is in a folder of the same name, {skill.relative.name!r}"
+            rejected.append(RejectedSkill(skill.category, str(skill.relative), reason))
+            del skills[skill.name]
         skills |= own
     ordered = {name: skills[name] for name in sorted(skills)}
     return SkillSet(MappingProxyType(ordered), tuple(rejected), compute_version(ordered.values(), rejected))

@@ -27,6 +27,8 @@ class Skill:
     allowed_tools: tuple[str, ...] | None = None
     """Tools allowed while the skill is active; None means no restriction."""
     enabled: bool = True
+    is_shared: bool = False
+    """True for skills in the project folder, which belong to all users and cannot be changed by them."""
     contract: Contract | None = None
     """Parsed skill.toml, or None."""
     fields: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -55,7 +57,7 @@ class Skill:
     @property
     def editable(self) -> bool:
         """True if the owner may change the skill."""
-        return self.category == "custom"
+        return self.category == "custom" and not self.is_shared
 
 
 @dataclass(frozen=True, slots=True)

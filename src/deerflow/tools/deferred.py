@@ -13,7 +13,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 from langgraph.types import Command
 
 from deerflow.agent_support.tools import as_tool, respond_with_update
-from deerflow.config.regex import InvalidPattern, compile_linear
+from deerflow.config import InvalidPattern, compile_linear
 from deerflow.config.sections.tools import ToolSearchConfig
 from deerflow.domain.context import RunContext
 from deerflow.domain.tools import MCP_SOURCE, SERVER, SOURCE, read_only

@@ -5,14 +5,15 @@ import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
 import { type MessagePage, toMessagePage } from "@/api/messagePage";
 import { type QueuedMessage, queuedMetadata } from "@/api/queuedMessage";
 import { type SentFile, withFiles } from "@/api/sentFiles";
-import type {
-  Decision,
-  ModelsAnswer,
-  SandboxInfo,
-  Starter,
-  WireMessagePage,
-  WireRun,
-  WireThread,
+import {
+  type Decision,
+  type ModelsAnswer,
+  RUN_QUERY,
+  type SandboxInfo,
+  type Starter,
+  type WireMessagePage,
+  type WireRun,
+  type WireThread,
 } from "@/api/wire";
 
 const GRAPH = "/api/langgraph";
@@ -141,7 +142,7 @@ export function createGateway(fetch: Fetch, assistants = LEAD_AGENT_ONLY): Gatew
     },
 
     async newestRun(threadId) {
-      const runs = await requestJson<WireRun[]>(fetch, `${thread(threadId)}/runs?limit=1`);
+      const runs = await requestJson<WireRun[]>(fetch, `${thread(threadId)}/runs?limit=1&${RUN_QUERY}`);
       const newest = runs[0] ?? null;
       if (newest !== null) assistants.onRunAgent(threadId, agentOfRun(newest));
       return newest;
@@ -169,7 +170,7 @@ export function createGateway(fetch: Fetch, assistants = LEAD_AGENT_ONLY): Gatew
     },
 
     async unfinishedRuns(threadId) {
-      const runs = await requestJson<WireRun[]>(fetch, `${thread(threadId)}/runs?limit=100`);
+      const runs = await requestJson<WireRun[]>(fetch, `${thread(threadId)}/runs?limit=100&${RUN_QUERY}`);
       return runs.filter(({ status }) => status === "pending" || status === "running").reverse();
     },
 

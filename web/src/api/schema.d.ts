@@ -127,7 +127,7 @@ export interface components {
       readonly context?: components["schemas"]["AssistantContext"];
       /** @default {} */
       readonly metadata?: {
-        [key: string]: unknown;
+        [key: string]: components["schemas"]["JsonValue"];
       };
     };
     readonly ChangeFact: {
@@ -285,7 +285,7 @@ export interface components {
       readonly context?: components["schemas"]["AssistantContext"];
       /** @default {} */
       readonly metadata?: {
-        [key: string]: unknown;
+        [key: string]: components["schemas"]["JsonValue"];
       };
       readonly assistant_id?: string | null;
       /**
@@ -316,6 +316,7 @@ export interface components {
       readonly sha256: string;
       readonly files: readonly components["schemas"]["CustomFile"][];
       readonly changed_outside: readonly string[];
+      readonly source: components["schemas"]["SkillSource"] | null;
       readonly content: string;
     };
     readonly CustomSkillSummary: {
@@ -323,6 +324,7 @@ export interface components {
       readonly sha256: string;
       readonly files: readonly components["schemas"]["CustomFile"][];
       readonly changed_outside: readonly string[];
+      readonly source: components["schemas"]["SkillSource"] | null;
     };
     readonly CustomSkills: {
       readonly skills: readonly components["schemas"]["CustomSkillSummary"][];
@@ -567,8 +569,11 @@ export interface components {
       };
     };
     readonly InstallSkill: {
-      readonly thread_id: string;
-      readonly path: string;
+      readonly thread_id?: string | null;
+      readonly path?: string | null;
+      readonly url?: string | null;
+      readonly ref?: string | null;
+      readonly folder?: string | null;
     };
     readonly InstalledSkill: {
       readonly success: boolean;
@@ -587,6 +592,7 @@ export interface components {
       /** Format: date-time */
       readonly updated_at: string;
     };
+    readonly JsonValue: unknown;
     readonly KnownFact: {
       readonly id: string;
       readonly content: string;
@@ -938,6 +944,7 @@ export interface components {
       readonly updated_at: string;
       readonly total_input_tokens: number;
       readonly total_output_tokens: number;
+      readonly kwargs?: components["schemas"]["RunKwargs"] | null;
       readonly total_tokens: number;
     };
     readonly RunBudget: {
@@ -964,6 +971,28 @@ export interface components {
       readonly messages: readonly {
           [key: string]: unknown;
         }[];
+    };
+    readonly RunKwargs: {
+      readonly input: {
+        [key: string]: unknown;
+      } | null;
+      readonly command: {
+        [key: string]: unknown;
+      } | null;
+      readonly config: {
+        [key: string]: unknown;
+      };
+      readonly context: {
+        [key: string]: unknown;
+      };
+      readonly stream_mode: readonly ("values" | "updates" | "messages" | "messages-tuple" | "custom" | "checkpoints" | "tasks" | "debug" | "changes")[];
+      readonly interrupt_before: (readonly string[]) | "*";
+      readonly interrupt_after: (readonly string[]) | "*";
+      readonly subgraphs: boolean;
+      readonly webhook?: null;
+      readonly feedback_keys?: null;
+      /** @default false */
+      readonly temporary?: boolean;
     };
     readonly RunSettings: {
       readonly model_name?: string | null;
@@ -1109,7 +1138,7 @@ export interface components {
       /** Format: date-time */
       readonly at: string;
       /** @enum {string} */
-      readonly action: "create" | "edit" | "patch" | "delete" | "write_file" | "remove_file" | "install" | "rollback";
+      readonly action: "create" | "edit" | "patch" | "delete" | "write_file" | "remove_file" | "install" | "update" | "rollback";
       /** @enum {string} */
       readonly author: "person" | "agent";
       readonly thread_id: string | null;
@@ -1143,6 +1172,12 @@ export interface components {
     readonly SkillHistory: {
       readonly history: readonly components["schemas"]["SkillChange"][];
     };
+    readonly SkillSource: {
+      readonly url: string;
+      readonly revision: string;
+      readonly ref?: string | null;
+      readonly folder?: string | null;
+    };
     readonly SkillSummary: {
       readonly name: string;
       readonly description: string;
@@ -1156,6 +1191,11 @@ export interface components {
     };
     readonly SkillSwitch: {
       readonly enabled: boolean;
+    };
+    readonly SkillUpdateCheck: {
+      readonly source: components["schemas"]["SkillSource"] | null;
+      readonly installed_revision: string | null;
+      readonly diff: string;
     };
     readonly Skills: {
       readonly skills: readonly components["schemas"]["SkillSummary"][];
@@ -1403,6 +1443,9 @@ export interface components {
       readonly input_schema: string;
       readonly output_schema: string | null;
       readonly annotations: string;
+    };
+    readonly UpdateSkillFromSource: {
+      readonly revision: string;
     };
     readonly UpdateState: {
       readonly values?: {

@@ -1,7 +1,7 @@
 /** Run events and token usage. */
 
 import { type Fetch, requestJson } from "@/api/http";
-import type { Schemas, WireRun } from "@/api/wire";
+import { RUN_QUERY, type Schemas, type WireRun } from "@/api/wire";
 
 /** Token usage. `cost` is null unless all prices are known in one currency. */
 export type Tokens = Pick<
@@ -44,7 +44,7 @@ export function usageApi(fetch: Fetch): UsageApi {
   const thread = (threadId: string) => `/api/threads/${encodeURIComponent(threadId)}`;
 
   return {
-    runs: (threadId) => requestJson(fetch, `${thread(threadId)}/runs?limit=${RUNS}`),
+    runs: (threadId) => requestJson(fetch, `${thread(threadId)}/runs?limit=${RUNS}&${RUN_QUERY}`),
     async runEvents(threadId, runId) {
       const events: LoggedEvent[] = [];
       let after = 0;

@@ -76,6 +76,12 @@ export type WireRun = Pick<Schemas["Run"], "run_id" | "created_at" | "updated_at
     readonly error?: string | WireError | null;
   };
 
+/** Query that selects the fields of `WireRun`: the requests of runs can be large. */
+export const RUN_QUERY = "run_id,created_at,updated_at,assistant_id,metadata,status,error"
+  .split(",")
+  .map((field) => `select=${field}`)
+  .join("&");
+
 export interface ContentBlock {
   readonly type: string;
   readonly text?: string;

@@ -47,6 +47,7 @@ export const skillStringsEn = {
     write_file: "Wrote",
     remove_file: "Removed",
     install: "Installed",
+    update: "Updated",
     rollback: "Undone",
   },
 };
@@ -98,6 +99,7 @@ export const skillStringsZh: typeof skillStringsEn = {
     write_file: "写入",
     remove_file: "移除",
     install: "安装",
+    update: "更新",
     rollback: "撤销",
   },
 };

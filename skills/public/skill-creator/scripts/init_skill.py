@@ -12,7 +12,7 @@ SKILL = """---
 name: {name}
 description: {description}
 license: MIT
-allowed-tools: [{tools}]
+allowed-tools: {tools}
 metadata:
   version: "0.1"
 ---
@@ -136,7 +136,7 @@ def main() -> int:
     folder = options.into / options.name
     tools = list(dict.fromkeys([*ALWAYS, *options.tools]))
     words = {"name": options.name, "title": options.name.replace("-", " ").capitalize()}
-    words["tools"] = ", ".join(tools)
+    words["tools"] = " ".join(tools)
     # A description may hold colons and marks, which YAML would take for its own: write it as a block.
     block = ">-\n  " + " ".join(options.description.split())
     files = {

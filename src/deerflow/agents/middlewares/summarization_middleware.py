@@ -1,5 +1,6 @@
 """Summarization: keeps a conversation within the context window by replacing old messages with a summary."""
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -81,6 +82,8 @@ class SummarizationMiddleware(AgentMiddleware[SummaryState, RunContext, Any]):
         return _record(plan, _carried(plan, summary, request), fitted, handler(fitted))
 
     async def awrap_model_call(self, request: Request, handler: AsyncModelHandler) -> ModelCallResult[Any]:
+        if _tool_names(request) not in self._tool_tokens:
+            await asyncio.to_thread(self._fixed_tokens, request)
         plan = self._plan(request)
         notes = ""
         if plan.dropped:
@@ -118,7 +121,7 @@ class SummarizationMiddleware(AgentMiddleware[SummaryState, RunContext, Any]):
         return replace(plan, dropped=parts.dropped, kept=parts.kept)
 
     def _fixed_tokens(self, request: Request) -> int:
-        names = tuple(_tool_name(tool) for tool in request.tools)
+        names = _tool_names(request)
         if names not in self._tool_tokens:
             self._tool_tokens[names] = count_tool_tokens(request.tools)
         system = count_message_tokens(request.system_message) if request.system_message else 0
@@ -218,6 +221,10 @@ def _observed_scale(response: Reply, estimate: int) -> float:
         return 1.0
     counted: int = usage["input_tokens"]
     return min(MOST_SCALE, round(counted / estimate + 0.05, 1))
+
+
+def _tool_names(request: Request) -> tuple[str, ...]:
+    return tuple(_tool_name(tool) for tool in request.tools)
 
 
 def _tool_name(tool: Any) -> str:

@@ -14,7 +14,7 @@ from deerflow.agent_support.thread_state import ThreadState
 from deerflow.domain.context import RunContext, find_run_context
 from deerflow.domain.errors import FileProblem
 from deerflow.domain.files import ThreadFiles
-from deerflow.models import sync as sync_face
+from deerflow.models import run_sync
 from deerflow.tools.builtins import MAX_IMAGE_BYTES, SIGNATURE_BYTES, detect_image_type
 
 VIEW_IMAGE = "view_image"
@@ -27,7 +27,7 @@ class ViewImageMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
     state_schema = ThreadState
 
     def wrap_model_call(self, request: Request, handler: ModelHandler) -> Reply:
-        return handler(sync_face.run_sync(add_images(request)))
+        return handler(run_sync(add_images(request)))
 
     async def awrap_model_call(self, request: Request, handler: AsyncModelHandler) -> Reply:
         return await handler(await add_images(request))

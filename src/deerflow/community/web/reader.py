@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from deerflow.community.web.http import Unreadable
 from deerflow.sandbox.files.mounts import file_owner
-from deerflow.sandbox.jobs.child_process import run_child
+from deerflow.sandbox.jobs import run_child
 
 CHILD = Path(__file__).with_name("reader_child.py")
 PDF_CHILD = Path(__file__).with_name("pdf_child.py")

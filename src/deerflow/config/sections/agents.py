@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
+from pydantic.types import JsonValue
 
 from deerflow.config.loader.document import KeyPath
 from deerflow.config.sections.base import Section, make_error, make_validation_error
@@ -48,6 +49,8 @@ class CustomAgent:
     name: str
     config: CustomAgentConfig = CustomAgentConfig()
     soul: str = ""
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict, compare=False)
+    """Data of clients of the LangGraph API; it does not change the agent."""
 
 
 def check_agent_name(name: str) -> str:

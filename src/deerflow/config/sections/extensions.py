@@ -22,7 +22,9 @@ class OAuthConfig(Section):
     """OAuth settings of a remote server."""
 
     enabled: bool = True
-    token_url: str | None = Field(default=None, min_length=1, description="Token endpoint.")
+    token_url: str | None = Field(
+        default=None, min_length=1, description="Token endpoint; discovered if the server publishes it."
+    )
     authorization_url: str | None = Field(
         default=None, min_length=1, description="Authorization endpoint; discovered if the server publishes it."
     )
@@ -45,8 +47,8 @@ class OAuthConfig(Section):
             raise make_error("the grant 'refresh_token' needs 'refresh_token'")
         if self.grant_type == "client_credentials" and not (self.client_id and self.client_secret):
             raise make_error("the grant 'client_credentials' needs 'client_id' and 'client_secret'")
-        if self.grant_type != "authorization_code" and not self.token_url:
-            raise make_error(f"the grant '{self.grant_type}' needs 'token_url'")
+        if self.grant_type == "refresh_token" and not self.token_url:
+            raise make_error("the grant 'refresh_token' needs 'token_url'")
         if self.authorization_url and not (self.token_url and self.client_id):
             raise make_error("'authorization_url' also needs 'token_url' and 'client_id'")
         return self
@@ -69,6 +71,9 @@ class McpToolConfig(Section):
     tool_call_timeout: float | None = Field(default=None, gt=0, description="Overrides the timeout of the server.")
 
 
+PACKAGE_RUNNERS = frozenset({"npx", "uvx", "bunx", "pnpx", "uv", "npm", "pnpm", "yarn", "pipx"})
+
+
 class McpServerConfig(Section):
     """An MCP server: a command to start, or a URL."""
 
@@ -77,7 +82,10 @@ class McpServerConfig(Section):
     command: str | None = Field(default=None, min_length=1)
     args: tuple[str, ...] = Field(default=(), strict=False)
     env: dict[str, str] = Field(default_factory=dict)
-    network: bool = Field(default=False, description="Allow network access of the command, which runs in a sandbox.")
+    network: bool | None = Field(
+        default=None,
+        description="Allow network access of the command in its sandbox; null: only if it downloads packages.",
+    )
     paths: tuple[str, ...] = Field(
         default=(), strict=False, description="Host files and folders that the command can read."
     )
@@ -94,6 +102,16 @@ class McpServerConfig(Section):
     task_toolsets: tuple[dict[str, Any], ...] = Field(
         default=(), strict=False, description="Accepted for compatibility and ignored."
     )
+
+    @property
+    def downloads_program(self) -> bool:
+        """Return whether the command downloads the program before it starts it."""
+        return Path(self.command or "").name in PACKAGE_RUNNERS
+
+    @property
+    def has_network(self) -> bool:
+        """Return whether the command has network access."""
+        return self.downloads_program if self.network is None else self.network
 
     @model_validator(mode="before")
     @classmethod

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
+from deerflow.config import InvalidPattern, compile_linear
 from deerflow.config.loader.files import parse_yaml, read_text
 from deerflow.config.loader.validation import validate
-from deerflow.config.regex import InvalidPattern, compile_linear
 from deerflow.config.sections.base import Section, make_error, make_validation_error
 from deerflow.domain.errors import ConfigError
 

@@ -36,6 +36,11 @@ class MemoryConfig(Section):
         default=500, ge=0, le=8000, description="Part of these tokens that is reserved for corrections."
     )
     storage_class: str = Field(default=LEDGER_STORAGE, description='Storage class, as "module:Class".')
+    storage_path: str | None = Field(
+        default=None,
+        min_length=1,
+        description="JSON file with the memory, which may be edited; relative to the state directory. null: no file.",
+    )
     forget_with_thread: bool = Field(
         default=False, description="Delete facts together with the thread they were extracted from."
     )
@@ -49,6 +54,12 @@ class MemoryConfig(Section):
     def _check_correction_tokens(self) -> "MemoryConfig":
         if self.correction_tokens > self.max_injection_tokens:
             raise make_error("correction_tokens must not be more than max_injection_tokens")
+        return self
+
+    @model_validator(mode="after")
+    def _check_storage(self) -> "MemoryConfig":
+        if self.storage_path is not None and self.storage_class != LEDGER_STORAGE:
+            raise make_error("storage_path and storage_class exclude each other; remove one of them")
         return self
 
     @property

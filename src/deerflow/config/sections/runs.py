@@ -14,7 +14,7 @@ from deerflow.config.sections.models import to_decimal
 class RunsConfig(Section):
     """Limits of runs."""
 
-    timeout_seconds: float = Field(default=3600.0, gt=0, description="Run timeout in seconds.")
+    timeout_seconds: float | None = Field(default=21_600.0, gt=0, description="Run timeout in seconds; null: no limit.")
     recursion_limit: int = Field(default=100, ge=1, le=1000, description="Maximum number of graph steps of a run.")
     drain_seconds: float = Field(
         default=5.0,

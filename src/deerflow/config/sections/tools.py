@@ -19,7 +19,11 @@ class ToolConfig(Section):
     model_config = ConfigDict(extra="allow")
 
     name: str = Field(min_length=1, description="Name of the tool.")
-    group: str = Field(min_length=1, description="Tool group; custom agents can be limited to groups.")
+    group: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Tool group; custom agents can be limited to groups, and then have no tools without one.",
+    )
     use: str = Field(description='Function, tool or tool class, as "module:name".')
     approval: Literal["always", "never"] = Field(default="never", description="Require approval of each call.")
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
+from pydantic.types import JsonValue
 
 from deerflow.config.sections.agents import AgentModelSettings, CustomAgent
 from deerflow.domain.errors import Conflict, InvalidRequest, NotFound
@@ -69,7 +70,8 @@ class ChangeAssistant(BaseModel):
     description: str | None = None
     config: AssistantConfig = AssistantConfig()
     context: AssistantContext = AssistantContext()
-    metadata: dict[str, object] = {}
+    metadata: dict[str, JsonValue] = {}
+    """Metadata to add to that of the assistant; a null removes an entry."""
 
     def apply_to(self, agent: CustomAgent) -> CustomAgent:
         """Return `agent` with these fields.
@@ -80,11 +82,11 @@ class ChangeAssistant(BaseModel):
         """
         if self.graph_id != LEAD_AGENT:
             raise NotFound(f"graph {self.graph_id!r} not found; use {LEAD_AGENT!r}")
-        if self.metadata:
-            raise InvalidRequest("metadata of assistants is not supported")
         if self.name not in (None, agent.name):
             raise InvalidRequest(f"assistant {agent.name!r} cannot be renamed to {self.name!r}: its name is its id")
         changed = self.context.apply_to(self.config.configurable.apply_to(agent))
+        merged = {**changed.metadata, **self.metadata}
+        changed = replace(changed, metadata={key: value for key, value in merged.items() if value is not None})
         if self.description is None:
             return changed
         return replace(changed, config=changed.config.model_copy(update={"description": self.description}))
@@ -111,7 +113,9 @@ class CountAssistants(BaseModel):
     def matches(self, agent: CustomAgent) -> bool:
         """Return whether an assistant matches the filter."""
         is_named = self.name is None or self.name.lower() in agent.name.lower()
-        return is_named and self.graph_id in (None, LEAD_AGENT) and not self.metadata
+        own = get_metadata(agent)
+        is_labelled = all(key in own and own[key] == value for key, value in self.metadata.items())
+        return is_named and is_labelled and self.graph_id in (None, LEAD_AGENT)
 
 
 class SearchAssistants(CountAssistants):
@@ -156,8 +160,13 @@ class Assistant(BaseModel):
             description=agent.config.description or None,
             config={"configurable": context} if context else {},
             context=context,
-            metadata={"created_by": "system"} if agent is LEAD else {},
+            metadata=get_metadata(agent),
         )
+
+
+def get_metadata(agent: CustomAgent) -> dict[str, object]:
+    """Return the metadata of an assistant."""
+    return {"created_by": "system"} if agent is LEAD else dict(agent.metadata)
 
 
 class GraphSchemas(BaseModel):

@@ -4,9 +4,9 @@ from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Body, Query, Request
-from fastapi.responses import PlainTextResponse, RedirectResponse, Response
+from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
-from deerflow.domain.errors import McpLoginFailed
+from deerflow.domain.errors import McpLoginFailed, NotFound
 from deerflow.gateway.dependencies import CurrentAdmin, CurrentUser, HarnessDep
 from deerflow.gateway.errors import declared_errors
 from deerflow.gateway.examples import MCP_ENTRY
@@ -26,10 +26,11 @@ from deerflow.gateway.schemas.mcp import (
     StartedLogin,
     StartLogin,
 )
-from deerflow.mcp.auth.types import LoginCallback
+from deerflow.mcp.auth.types import LoginCallback, LoginRedirect, describe_client
 
 router = APIRouter(prefix="/mcp", tags=["mcp"], responses=declared_errors((403, 502)))
 
+CLIENT_METADATA = "/api/mcp/oauth/client-metadata.json"
 PRIVATE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 MAX_PROBLEM = 500
 
@@ -116,9 +117,11 @@ async def start_mcp_login(
     server: str, body: StartLogin, request: Request, harness: HarnessDep, user: CurrentUser
 ) -> StartedLogin:
     """Start the login of the current user at a server; open the returned URL in the browser."""
-    here = harness.core.source.current.config.gateway.public_url or str(request.base_url).rstrip("/")
-    back = f"{here}{CALLBACK}"
-    started = await harness.resources.mcp_servers.start_login(server, user.user_id, back, body.return_to)
+    public_url = harness.core.source.current.config.gateway.public_url
+    here = public_url or str(request.base_url).rstrip("/")
+    client_url = f"{public_url}{CLIENT_METADATA}" if public_url and public_url.startswith("https:") else None
+    redirect = LoginRedirect(f"{here}{CALLBACK}", body.return_to, client_url)
+    started = await harness.resources.mcp_servers.start_login(server, user.user_id, redirect)
     return StartedLogin.model_validate(started, from_attributes=True)
 
 
@@ -133,6 +136,18 @@ async def get_mcp_login(server: str, harness: HarnessDep, user: CurrentUser) -> 
 async def forget_mcp_login(server: str, harness: HarnessDep, user: CurrentUser) -> None:
     """Delete the login of the current user at a server."""
     await harness.resources.mcp_servers.forget_login(server, user.user_id)
+
+
+# Not part of the API: authorization servers fetch it when its URL is used as the client id.
+@router.get("/oauth/client-metadata.json", include_in_schema=False)
+async def get_client_metadata(harness: HarnessDep) -> JSONResponse:
+    """Get the client ID metadata document."""
+    public_url = harness.core.source.current.config.gateway.public_url
+    if public_url is None:
+        raise NotFound("there is no client metadata without gateway.public_url")
+    client = describe_client(f"{public_url}{CALLBACK}")
+    document = {"client_id": f"{public_url}{CLIENT_METADATA}", "client_uri": public_url, **client}
+    return JSONResponse({**document, "token_endpoint_auth_method": "none"})
 
 
 # Not part of the API: authorization servers redirect the browser to it, and the response is for a person.

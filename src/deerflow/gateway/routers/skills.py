@@ -6,10 +6,18 @@ from typing import Any
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
+from deerflow.domain.errors import InvalidRequest
 from deerflow.gateway.dependencies import CurrentUser, HarnessDep
-from deerflow.gateway.examples import NEW_SKILL, PACK, SKILL, SKILL_TEXT, THREAD, with_examples
-from deerflow.services.skill_install import install_from_thread
+from deerflow.gateway.examples import NEW_SKILL, PACK, REVISION, SKILL, SKILL_TEXT, THREAD, with_examples
+from deerflow.services.skill_download import SkillAddress
+from deerflow.services.skill_install import (
+    check_for_update,
+    install_from_thread,
+    install_from_url,
+    update_from_source,
+)
 from deerflow.skills.authoring.history import AuthorKind, ChangeAction, HistoryEntry, Verdict
+from deerflow.skills.authoring.lock import SkillSource
 from deerflow.skills.authoring.store import Author, StoredSkill
 from deerflow.skills.catalog import SkillPackage
 from deerflow.skills.contract import Contract
@@ -122,12 +130,19 @@ PERSON = Author()
 
 
 class InstallSkill(BaseModel):
-    """Archive to install: a file of a thread."""
+    """Skill to install: an archive among the files of a thread, or the URL of a Git repository or an archive."""
 
     model_config = ConfigDict(json_schema_extra=with_examples({"thread_id": THREAD, "path": PACK}))
 
-    thread_id: str
-    path: str
+    thread_id: str | None = None
+    path: str | None = None
+    """Path of the archive in the sandbox of the thread."""
+    url: str | None = None
+    """HTTPS URL, without credentials; used instead of `thread_id` and `path`."""
+    ref: str | None = None
+    """Branch, tag or commit of the repository; null for its default branch."""
+    folder: str | None = None
+    """Folder of the skill in the repository; null if it contains one skill."""
 
 
 class InstalledSkill(BaseModel):
@@ -156,6 +171,8 @@ class CustomSkillSummary(BaseModel):
     files: list[CustomFile]
     changed_outside: list[str]
     """Changes made outside DeerFlow; the skill stays enabled."""
+    source: SkillSource | None
+    """Origin of a skill that was installed from a URL, with the installed revision."""
 
 
 class CustomSkill(CustomSkillSummary):
@@ -215,13 +232,31 @@ class SkillChange(BaseModel):
 
     @classmethod
     def from_domain(cls, index: int, entry: HistoryEntry) -> "SkillChange":
-        return cls(history_index=index, diff=entry.diff, **entry.model_dump(exclude={"id", "kept"}))
+        return cls(history_index=index, diff=entry.diff, **entry.model_dump(exclude={"id", "kept", "source"}))
 
 
 class SkillHistory(BaseModel):
     """Changes of a skill, oldest first."""
 
     history: list[SkillChange]
+
+
+class SkillUpdateCheck(BaseModel):
+    """Comparison of a skill with its source."""
+
+    source: SkillSource | None
+    """Source with its newest revision; null if the skill was not installed from a URL."""
+    installed_revision: str | None
+    diff: str
+    """Changes of an update, as unified diffs; empty if there are none."""
+
+
+class UpdateSkillFromSource(BaseModel):
+    """Revision to install, as the comparison has returned it."""
+
+    model_config = ConfigDict(json_schema_extra=with_examples({"revision": REVISION}))
+
+    revision: str
 
 
 class Rollback(BaseModel):
@@ -234,9 +269,17 @@ class Rollback(BaseModel):
 
 @custom_router.post("/install")
 async def install_skill(body: InstallSkill, harness: HarnessDep, user: CurrentUser) -> InstalledSkill:
-    """Install a skill from a `.skill` archive after a scan and a review by a model."""
-    workshop = harness.resources.custom_skills
-    installed = await install_from_thread(harness.artifacts, workshop, body.thread_id, user, body.path)
+    """Install a skill from a `.skill` archive or a URL, after a scan and a review by a model."""
+    resources = harness.resources
+    if body.url is not None and body.thread_id is None and body.path is None:
+        address = SkillAddress(body.url, body.ref, body.folder)
+        installed = await install_from_url(resources.custom_skills, resources.skill_downloader, user, address)
+    elif body.url is None and body.thread_id is not None and body.path is not None:
+        installed = await install_from_thread(
+            harness.artifacts, resources.custom_skills, body.thread_id, user, body.path
+        )
+    else:
+        raise InvalidRequest("give either `url`, or `thread_id` and `path`")
     return InstalledSkill(
         success=True, skill_name=installed.skill.name, message=installed.message, scanner=installed.verdict
     )
@@ -266,6 +309,26 @@ async def edit_custom_skill(name: str, body: Edit, harness: HarnessDep, user: Cu
     """Replace the SKILL.md of a custom skill."""
     workshop = harness.resources.custom_skills
     return CustomSkill.from_domain(await workshop.edit(user.user_id, name, body.content, PERSON, body.expected_sha256))
+
+
+@custom_router.get("/custom/{name}/update")
+async def check_skill_update(name: str, harness: HarnessDep, user: CurrentUser) -> SkillUpdateCheck:
+    """Download a skill again from its source and compare it with the installed files. Nothing is changed."""
+    resources = harness.resources
+    if (await resources.custom_skills.get(user.user_id, name)).source is None:
+        return SkillUpdateCheck(source=None, installed_revision=None, diff="")
+    found = await check_for_update(resources.custom_skills, resources.skill_downloader, user, name)
+    return SkillUpdateCheck.model_validate(found, from_attributes=True)
+
+
+@custom_router.post("/custom/{name}/update")
+async def update_skill_from_source(
+    name: str, body: UpdateSkillFromSource, harness: HarnessDep, user: CurrentUser
+) -> InstalledSkill:
+    """Replace a skill by the compared revision of its source, after a scan and a review by a model."""
+    resources = harness.resources
+    updated = await update_from_source(resources.custom_skills, resources.skill_downloader, user, name, body.revision)
+    return InstalledSkill(success=True, skill_name=updated.skill.name, message=updated.message, scanner=updated.verdict)
 
 
 @custom_router.delete("/custom/{name}", status_code=204)
@@ -312,7 +375,7 @@ async def clear_skill_history(name: str, harness: HarnessDep, user: CurrentUser)
 
 @custom_router.post("/custom/{name}/rollback")
 async def roll_back_skill(name: str, body: Rollback, harness: HarnessDep, user: CurrentUser) -> CustomSkill:
-    """Undo a change of a file, or the deletion of the skill."""
+    """Undo a change of a file, or an update or the deletion of the skill."""
     return CustomSkill.from_domain(
         await harness.resources.custom_skills.rollback(user.user_id, name, PERSON, body.history_index)
     )

@@ -1,5 +1,7 @@
 """Body of a run request, as in the LangGraph API."""
 
+from collections.abc import Mapping
+from dataclasses import asdict
 from decimal import Decimal
 from typing import Annotated, Literal
 
@@ -195,6 +197,58 @@ class StartRunInBatch(StartRun):
     """One of several run requests. The JavaScript client also sends its own names of some fields."""
 
     model_config = ConfigDict(extra="ignore")
+
+
+class RunKwargs(BaseModel):
+    """Request of a run, with the names of the LangGraph API."""
+
+    input: dict[str, object] | None
+    command: dict[str, object] | None
+    config: dict[str, object]
+    context: dict[str, object]
+    stream_mode: list[StreamMode]
+    interrupt_before: list[str] | Literal["*"]
+    interrupt_after: list[str] | Literal["*"]
+    subgraphs: bool
+    webhook: None = None
+    feedback_keys: None = None
+    temporary: bool = False
+
+    @classmethod
+    def from_domain(cls, request: RunRequest) -> "RunKwargs":
+        configurable = {"thread_id": request.thread_id, "checkpoint_id": request.checkpoint_id}
+        config = {"configurable": drop_none(configurable), "recursion_limit": request.recursion_limit}
+        agent = {key: value for key, value in asdict(request.agent).items() if key != "owner"}
+        budget = drop_none(request.budget.to_stored()) if request.budget else None
+        return cls(
+            input={"messages": list(request.messages)} if request.messages else None,
+            command=format_command(request),
+            config=drop_none(config),
+            context=drop_none({**agent, "budget": budget}),
+            stream_mode=list(request.stream_modes),
+            interrupt_before=as_names(request.interrupt_before),
+            interrupt_after=as_names(request.interrupt_after),
+            subgraphs=request.stream_subgraphs,
+        )
+
+
+def format_command(request: RunRequest) -> dict[str, object] | None:
+    """Return the command of a request, or None if it has messages."""
+    if request.resume is not None:
+        return {"resume": request.resume.answer}
+    if request.command is not None:
+        return {"update": dict(request.command.update), "goto": list(request.command.goto)}
+    return None
+
+
+def as_names(nodes: NodeNames) -> list[str] | Literal["*"]:
+    """Return node names as a list; `*` means all."""
+    return "*" if nodes == "*" else list(nodes)
+
+
+def drop_none(fields: Mapping[str, object]) -> dict[str, object]:
+    """Return the fields that are set."""
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def to_command(command: RunCommand) -> StateCommand | None:

@@ -16,19 +16,26 @@ from mcp.client.auth.utils import (
 )
 from mcp.shared.auth_utils import check_resource_allowed
 
-from deerflow.community.web.http import WebRequest
+from deerflow.community.web.http import WebRequest, WebResponse
 from deerflow.config.sections.extensions import McpServerConfig
 from deerflow.domain.errors import McpLoginFailed
-from deerflow.mcp.auth.http import OAuthDocument, OAuthHttp, check_url, get_host, sanitize
+from deerflow.mcp.auth.http import MAX_CHALLENGE_CHARS, OAuthDocument, OAuthHttp, check_url, get_host, merge_scopes
 from deerflow.mcp.auth.token_store import OAuthEndpoints
 
-MAX_CHALLENGE_CHARS = 8000
+PROTOCOL_VERSION = "2025-06-18"
 INITIALIZE_REQUEST = {
     "jsonrpc": "2.0",
     "id": 1,
     "method": "initialize",
-    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "DeerFlow", "version": "1"}},
+    "params": {
+        "protocolVersion": PROTOCOL_VERSION,
+        "capabilities": {},
+        "clientInfo": {"name": "DeerFlow", "version": "1"},
+    },
 }
+INITIALIZED_NOTIFICATION = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+LIST_REQUEST = {"jsonrpc": "2.0", "id": 2, "method": "tools/list"}
+SESSION_HEADER = "mcp-session-id"
 
 
 class ResourceMetadata(OAuthDocument):
@@ -43,17 +50,20 @@ class AuthorizationServerMetadata(OAuthDocument):
     """Metadata of an authorization server."""
 
     issuer: str
-    authorization_endpoint: str
+    authorization_endpoint: str = ""
     token_endpoint: str
     registration_endpoint: str | None = None
     scopes_supported: list[str] | None = None
     token_endpoint_auth_methods_supported: list[str] | None = None
     code_challenge_methods_supported: list[str] | None = None
     authorization_response_iss_parameter_supported: bool = False
+    client_id_metadata_document_supported: bool = False
 
 
-async def find_endpoints(http: OAuthHttp, server: McpServerConfig) -> OAuthEndpoints:
-    """Return the endpoints for logins at a server.
+async def find_endpoints(http: OAuthHttp, server: McpServerConfig, seen: str | None = None) -> OAuthEndpoints:
+    """Return the endpoints for logins of users at a server.
+
+    `seen` is the `WWW-Authenticate` header of an earlier response, for servers that ask for a login late.
 
     Raises:
         McpLoginFailed: Discovery failed, or its result cannot be trusted.
@@ -67,28 +77,42 @@ async def find_endpoints(http: OAuthHttp, server: McpServerConfig) -> OAuthEndpo
         return OAuthEndpoints(
             token=oauth.token_url, authorization=oauth.authorization_url, scope=oauth.scope, auth_methods=methods
         )
-    challenge = await request_challenge(http, server)
+    challenge = await request_challenge(http, server, seen)
+    if challenge is None:
+        raise McpLoginFailed(f"{get_host(server.url)} requires no login")
+    endpoints = await discover(http, server, challenge)
+    check_browser_support(endpoints)
+    return endpoints
+
+
+async def find_token_endpoint(http: OAuthHttp, server: McpServerConfig) -> OAuthEndpoints:
+    """Return the endpoints for tokens that are obtained with configured credentials.
+
+    Raises:
+        McpLoginFailed: Discovery failed, or its result cannot be trusted.
+    """
+    return await discover(http, server, await request_challenge(http, server, None) or to_challenge(""))
+
+
+async def discover(http: OAuthHttp, server: McpServerConfig, challenge: httpx.Response) -> OAuthEndpoints:
+    """Return the endpoints that a challenge leads to."""
+    assert server.url is not None
+    oauth = server.oauth
     resource = await find_resource_metadata(http, server.url, extract_resource_metadata_from_www_auth(challenge))
     issuer = resource.authorization_servers[0] if resource else get_origin(server.url)
     check_url(issuer)
     metadata = await find_server_metadata(http, issuer, is_fallback=resource is None)
     scopes = resource.scopes_supported if resource else None
     requested = extract_scope_from_www_auth(challenge) or (" ".join(scopes) if scopes else None)
-    scope = (oauth.scope if oauth else None) or (sanitize(requested) if requested else None)
+    scope = (oauth.scope if oauth else None) or merge_scopes(requested)
     return to_endpoints(metadata, resource.resource if resource else None, scope)
 
 
 def to_endpoints(metadata: AuthorizationServerMetadata, resource: str | None, scope: str | None) -> OAuthEndpoints:
-    """Return the endpoints of an authorization server.
-
-    Raises:
-        McpLoginFailed: An endpoint is not safe, or PKCE is not supported.
-    """
+    """Return the endpoints of an authorization server; raise `McpLoginFailed` when one of them is not safe."""
     for url in (metadata.authorization_endpoint, metadata.token_endpoint, metadata.registration_endpoint):
         if url:
             check_url(url)
-    if "S256" not in (metadata.code_challenge_methods_supported or ()):
-        raise McpLoginFailed(f"{get_host(metadata.issuer)} does not support PKCE with S256, which a login requires")
     return OAuthEndpoints(
         token=metadata.token_endpoint,
         authorization=metadata.authorization_endpoint,
@@ -98,20 +122,54 @@ def to_endpoints(metadata: AuthorizationServerMetadata, resource: str | None, sc
         scope=scope,
         auth_methods=tuple(metadata.token_endpoint_auth_methods_supported or ("client_secret_basic",)),
         names_itself=metadata.authorization_response_iss_parameter_supported,
+        supports_pkce="S256" in (metadata.code_challenge_methods_supported or ()),
+        accepts_client_url=metadata.client_id_metadata_document_supported,
     )
 
 
-async def request_challenge(http: OAuthHttp, server: McpServerConfig) -> httpx.Response:
-    """Send a request without a token and return the status and challenge of the response."""
+def check_browser_support(endpoints: OAuthEndpoints) -> None:
+    """Raise `McpLoginFailed` when users cannot log in with a browser and PKCE."""
+    host = get_host(endpoints.issuer or endpoints.token)
+    if not endpoints.supports_pkce:
+        raise McpLoginFailed(f"{host} does not support PKCE with S256, which a login requires")
+    if not endpoints.authorization:
+        raise McpLoginFailed(f"{host} has no authorization endpoint, which a login requires")
+
+
+async def request_challenge(http: OAuthHttp, server: McpServerConfig, seen: str | None) -> httpx.Response | None:
+    """Send requests without a token and return the first challenge; None when the server requires no login.
+
+    A server may let `initialize` pass and ask for a login afterwards, at any method. `seen` is then its challenge.
+    """
     assert server.url is not None
     headers = {"Accept": "application/json, text/event-stream", **server.headers}
-    is_sse = server.type == "sse"
-    request = WebRequest(server.url, "GET" if is_sse else "POST", headers, json=None if is_sse else INITIALIZE_REQUEST)
-    response = await http.send(request)
+    if server.type == "sse":
+        response = await http.send(WebRequest(server.url, "GET", headers))
+        return find_challenge(response) or (to_challenge(seen) if seen is not None else None)
+    response = await http.send(WebRequest(server.url, "POST", headers, json=INITIALIZE_REQUEST))
+    if (challenge := find_challenge(response)) is not None or seen is not None:
+        return challenge or to_challenge(seen or "")
+    headers["MCP-Protocol-Version"] = PROTOCOL_VERSION
+    if session := response.headers.get(SESSION_HEADER):
+        headers[SESSION_HEADER] = session
+    for message in (INITIALIZED_NOTIFICATION, LIST_REQUEST):
+        response = await http.send(WebRequest(server.url, "POST", headers, json=message))
+        if (challenge := find_challenge(response)) is not None:
+            return challenge
+    return None
+
+
+def find_challenge(response: WebResponse) -> httpx.Response | None:
+    """Return the challenge of a response that requires a login."""
     if response.status not in (401, 403):
-        raise McpLoginFailed(f"{get_host(server.url)} requires no login: it answered with status {response.status}")
-    challenge = response.headers.get("www-authenticate", "")[:MAX_CHALLENGE_CHARS]
-    return httpx.Response(response.status, headers=[(b"WWW-Authenticate", challenge.encode())])
+        return None
+    return to_challenge(response.headers.get("www-authenticate", ""))
+
+
+def to_challenge(header: str) -> httpx.Response:
+    """Return a `WWW-Authenticate` header in the form that the `mcp` package parses."""
+    content = header[:MAX_CHALLENGE_CHARS].encode(errors="replace")
+    return httpx.Response(httpx.codes.UNAUTHORIZED, headers=[(b"WWW-Authenticate", content)])
 
 
 async def find_resource_metadata(http: OAuthHttp, url: str, advertised: str | None) -> ResourceMetadata | None:
@@ -141,7 +199,9 @@ async def find_server_metadata(http: OAuthHttp, issuer: str, *, is_fallback: boo
         metadata = await http.fetch_document(url, AuthorizationServerMetadata)
         if metadata is None:
             continue
-        if not issuers_match(metadata.issuer, issuer):
+        # Servers of the first version publish the metadata of an issuer with a path at the root of their host.
+        is_same = get_origin(metadata.issuer) == issuer if is_fallback else issuers_match(metadata.issuer, issuer)
+        if not is_same:
             raise McpLoginFailed(f"issuer mismatch: the metadata of {issuer[:200]!r} names {metadata.issuer[:200]!r}")
         return metadata
     if is_fallback:  # the first version of the MCP specification does not require metadata

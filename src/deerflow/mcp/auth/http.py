@@ -16,14 +16,17 @@ from deerflow.community.web.egress_transport import EgressTransport
 from deerflow.community.web.http import HttpClient, TlsTrust, WebProblem, WebRequest, WebResponse
 from deerflow.config.sections.extensions import OAuthConfig
 from deerflow.domain.errors import McpLoginFailed
-from deerflow.mcp.auth.token_store import OAuthClient, OAuthEndpoints, PendingAuthorization, TokenSet
+from deerflow.mcp.auth.token_store import AuthMethod, OAuthClient, OAuthEndpoints, PendingAuthorization, TokenSet
 from deerflow.sandbox.egress import Egress
 
 TIMEOUT_S = 15.0
 MAX_BYTES = 1_000_000
 MAX_QUOTED_CHARS = 200
+MAX_CHALLENGE_CHARS = 8000
+MAX_SCOPE_CHARS = 4000
 NETWORK_HINT = '; set "allow_private_addresses": true for the server if it is in your own network'
 TOKEN = re.compile(r"[\x21-\x7e]{1,16384}")
+SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")
 SCHEME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}")
 MAX_LIFETIME_S = 10 * 366 * 24 * 3600.0
 
@@ -152,6 +155,17 @@ def sanitize(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)[:MAX_QUOTED_CHARS].strip()
 
 
+def merge_scopes(*scopes: str | None) -> str | None:
+    """Return the scopes of several lists, each once and without malformed ones; None when there are none."""
+    found = dict.fromkeys(scope for listed in scopes if listed for scope in listed.split() if SCOPE.fullmatch(scope))
+    merged = ""
+    for scope in found:
+        if len(merged) + 1 + len(scope) > MAX_SCOPE_CHARS:
+            break
+        merged = f"{merged} {scope}" if merged else scope
+    return merged or None
+
+
 @dataclass(frozen=True, slots=True)
 class TokenFields:
     """Names of the fields in a token response."""
@@ -170,21 +184,28 @@ def get_token_fields(oauth: OAuthConfig | None) -> TokenFields:
 
 
 async def request_with_credentials(
-    http: OAuthHttp, oauth: OAuthConfig, refresh_token: str | None, now: datetime
+    http: OAuthHttp,
+    oauth: OAuthConfig,
+    endpoints: OAuthEndpoints,
+    method: AuthMethod,
+    refresh_token: str | None,
+    now: datetime,
 ) -> TokenSet | TokenRefusal:
     """Request tokens with the configured client credentials or refresh token."""
-    assert oauth.token_url is not None
     body = {
         "grant_type": oauth.grant_type,
-        "client_id": oauth.client_id,
-        "client_secret": oauth.client_secret,
         "refresh_token": refresh_token if oauth.grant_type == "refresh_token" else None,
-        "scope": oauth.scope,
+        "scope": oauth.scope or endpoints.scope,
         "audience": oauth.audience,
+        "resource": endpoints.resource,
         **oauth.extra_token_params,
     }
-    form = {name: value for name, value in body.items() if value is not None}
-    return await request_tokens(http, oauth.token_url, form, {}, get_token_fields(oauth), now)
+    form: Mapping[str, str] = {name: value for name, value in body.items() if value is not None}
+    headers: Mapping[str, str] = {}
+    if oauth.client_id is not None:
+        client = OAuthClient(client_id=oauth.client_id, client_secret=oauth.client_secret, auth_method=method)
+        form, headers = authenticate_client(form, client)
+    return await request_tokens(http, endpoints.token, form, headers, get_token_fields(oauth), now)
 
 
 async def refresh_tokens(

@@ -22,6 +22,7 @@ from deerflow.mcp.auth.http import (
     exchange_code,
     get_host,
     get_token_fields,
+    merge_scopes,
     read_refusal,
     sanitize,
 )
@@ -35,10 +36,9 @@ from deerflow.mcp.auth.token_store import (
     settings_digest,
 )
 from deerflow.mcp.auth.tokens import Clock
-from deerflow.mcp.auth.types import LoginCallback, LoginStart
+from deerflow.mcp.auth.types import LoginCallback, LoginRedirect, LoginStart, SeenChallenge, describe_client
 
 STATE_LIFETIME = timedelta(minutes=10)
-CLIENT_NAME = "DeerFlow"
 
 
 class RegisteredClient(OAuthDocument):
@@ -58,14 +58,19 @@ class BrowserLogin:
     store: TokenStore
     now: Clock
 
-    async def start(self, user_id: str, server: str, redirect_uri: str, return_to: str | None) -> LoginStart:
-        """Start a login and return its authorization URL.
+    async def start(
+        self, user_id: str, server: str, redirect: LoginRedirect, seen: SeenChallenge | None = None
+    ) -> LoginStart:
+        """Start a login and return its authorization URL. `seen` is the challenge that led to it.
 
         Raises:
             McpLoginFailed: Discovery or client registration failed.
         """
-        endpoints = await find_endpoints(self.http, self.config)
-        client = await get_client(self.http, self.config, endpoints, redirect_uri)
+        endpoints = await find_endpoints(self.http, self.config, seen.header if seen else None)
+        if seen is not None and seen.scope:
+            endpoints = endpoints.model_copy(update={"scope": merge_scopes(endpoints.scope, seen.scope)})
+        redirect_uri = redirect.uri
+        client = await get_client(self.http, self.config, endpoints, redirect)
         pkce, state = PKCEParameters.generate(), secrets.token_urlsafe(32)
         pending = PendingAuthorization(
             server=server,
@@ -74,7 +79,7 @@ class BrowserLogin:
             client=client,
             endpoints=endpoints,
             redirect_uri=redirect_uri,
-            return_to=return_to,
+            return_to=redirect.return_to,
         )
         now = self.now()
         await self.store.add_pending(user_id, state, pending, now, now + STATE_LIFETIME)
@@ -109,29 +114,29 @@ def check_issuer(endpoints: OAuthEndpoints, issuer: str | None) -> None:
 
 
 async def get_client(
-    http: OAuthHttp, config: McpServerConfig, endpoints: OAuthEndpoints, redirect_uri: str
+    http: OAuthHttp, config: McpServerConfig, endpoints: OAuthEndpoints, redirect: LoginRedirect
 ) -> OAuthClient:
-    """Return the configured client, or register one.
+    """Return the configured client, the client that our metadata document describes, or register one.
 
     Raises:
         McpLoginFailed: Registration is not supported or was refused.
     """
-    oauth = config.oauth
+    oauth, redirect_uri = config.oauth, redirect.uri
     if oauth is not None and oauth.client_id:
         method = choose_auth_method(endpoints) if oauth.client_secret else "none"
         return OAuthClient(
             client_id=oauth.client_id, client_secret=oauth.client_secret, auth_method=method, redirect_uri=redirect_uri
         )
+    if endpoints.accepts_client_url and redirect.client_url is not None:
+        return OAuthClient(client_id=redirect.client_url, redirect_uri=redirect_uri, issuer=endpoints.issuer)
     if endpoints.registration is None:
+        hint = ", or set `gateway.public_url` to an https URL" if endpoints.accepts_client_url else ""
         raise McpLoginFailed(
             f"{get_host(endpoints.authorization)} does not support dynamic client registration; register a client "
-            f"there with the redirect URI {redirect_uri}, and set its `client_id` in `oauth` of the server"
+            f"there with the redirect URI {redirect_uri}, and set its `client_id` in `oauth` of the server{hint}"
         )
     metadata: dict[str, object] = {
-        "client_name": CLIENT_NAME,
-        "redirect_uris": [redirect_uri],
-        "grant_types": ["authorization_code", "refresh_token"],
-        "response_types": ["code"],
+        **describe_client(redirect_uri),
         "token_endpoint_auth_method": "none" if "none" in endpoints.auth_methods else choose_auth_method(endpoints),
     }
     if endpoints.scope:

@@ -53,6 +53,9 @@ class OAuthEndpoints(StoredModel):
     auth_methods: tuple[str, ...] = ("client_secret_basic",)
     names_itself: bool = False
     """True if redirects contain the issuer (RFC 9207)."""
+    supports_pkce: bool = True
+    accepts_client_url: bool = False
+    """True if the URL of a client metadata document can be used as `client_id`."""
 
 
 class OAuthClient(StoredModel):

@@ -1,9 +1,10 @@
 """Renewal of access tokens: before they expire, and once for all callers and processes that wait."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from uuid import uuid4
 
 from deerflow.community.web.http import TlsTrust
@@ -18,7 +19,16 @@ from deerflow.mcp.auth.http import (
     refresh_tokens,
     request_with_credentials,
 )
-from deerflow.mcp.auth.token_store import OPERATOR, StoredLogin, TokenSet, TokenStore, settings_digest
+from deerflow.mcp.auth.token_store import (
+    OPERATOR,
+    AuthMethod,
+    OAuthClient,
+    OAuthEndpoints,
+    StoredLogin,
+    TokenSet,
+    TokenStore,
+    settings_digest,
+)
 from deerflow.mcp.auth.types import LoginRequired
 
 DEFAULT_SKEW_S = 60.0
@@ -27,8 +37,10 @@ POLL_S = 0.1
 NEW_TOKEN_S = 5.0
 """A token rejected this soon after it was issued has not expired: another one would be rejected too."""
 UNKNOWN_CLIENT_ERRORS = frozenset({"invalid_client", "unauthorized_client"})
+SECRET_METHODS: tuple[AuthMethod, ...] = ("client_secret_post", "client_secret_basic")
 
 Clock = Callable[[], datetime]
+FindTokenEndpoint = Callable[[OAuthHttp, McpServerConfig], Awaitable[OAuthEndpoints]]
 
 
 @dataclass(slots=True)
@@ -46,10 +58,11 @@ class Renewal:
 class TokenRenewer:
     """Fetches new tokens; concurrent callers share one request."""
 
-    def __init__(self, store: TokenStore, now: Clock, trust: TlsTrust) -> None:
+    def __init__(self, store: TokenStore, now: Clock, trust: TlsTrust, find_token_endpoint: FindTokenEndpoint) -> None:
         self._store = store
         self._now = now
         self._trust = trust
+        self._find_token_endpoint = find_token_endpoint
         self._in_progress: dict[tuple[str, str], asyncio.Task[str]] = {}
 
     async def load(self, owner: str, server: str, config: McpServerConfig) -> StoredLogin | None:
@@ -149,11 +162,27 @@ class TokenRenewer:
         if tokens is not None and renewal.rejected == tokens.header and self._is_new(tokens):
             raise McpLoginFailed(f"{renewal.server!r} rejects the tokens obtained with its `oauth` settings")
         current = tokens.refresh_token if tokens is not None else None
-        answer = await request_with_credentials(http, oauth, current or oauth.refresh_token, self._now())
+        if oauth.token_url is not None:
+            endpoints = OAuthEndpoints(token=oauth.token_url, auth_methods=SECRET_METHODS)
+        else:
+            endpoints = await self._find_token_endpoint(http, renewal.config)
+        first, *others = order_auth_methods(endpoints, login)
+        request = partial(request_with_credentials, http, oauth, endpoints)
+        method, answer = first, await request(first, current or oauth.refresh_token, self._now())
+        for other in others:
+            if not is_client_rejected(answer):
+                break
+            again = await request(other, current or oauth.refresh_token, self._now())
+            method, answer = (other, again) if not is_client_rejected(again) else (method, answer)
         if isinstance(answer, TokenRefusal):
             raise McpLoginFailed(f"{answer.text}: check `oauth` of {renewal.server!r} in extensions_config.json")
         kept = answer.model_copy(update={"refresh_token": answer.refresh_token or current})
-        return StoredLogin(settings=settings_digest(renewal.config), tokens=kept, since=self._now())
+        return StoredLogin(
+            settings=settings_digest(renewal.config),
+            tokens=kept,
+            client=OAuthClient(client_id=oauth.client_id or "", auth_method=method),
+            since=self._now(),
+        )
 
     async def _refresh(self, http: OAuthHttp, renewal: Renewal, login: StoredLogin | None) -> StoredLogin:
         if login is None or login.tokens is None or login.client is None or login.endpoints is None:
@@ -164,13 +193,25 @@ class TokenRenewer:
         fields, now = get_token_fields(renewal.config.oauth), self._now()
         answer = await refresh_tokens(http, login.endpoints, login.client, current.refresh_token, fields, now)
         if isinstance(answer, TokenRefusal):
-            is_client_unknown = answer.status == 401 or answer.error in UNKNOWN_CLIENT_ERRORS
-            return login.model_copy(update={"tokens": None, "client": None if is_client_unknown else login.client})
+            client = None if is_client_rejected(answer) else login.client
+            return login.model_copy(update={"tokens": None, "client": client})
         kept = {"refresh_token": answer.refresh_token or current.refresh_token, "scope": answer.scope or current.scope}
         return login.model_copy(update={"tokens": answer.model_copy(update=kept)})
 
     def _is_new(self, tokens: TokenSet) -> bool:
         return tokens.obtained_at is not None and (self._now() - tokens.obtained_at).total_seconds() < NEW_TOKEN_S
+
+
+def order_auth_methods(endpoints: OAuthEndpoints, login: StoredLogin | None) -> Sequence[AuthMethod]:
+    """Return how the client secret can be sent, starting with the method that worked before."""
+    supported = [method for method in SECRET_METHODS if method in endpoints.auth_methods] or ["client_secret_basic"]
+    known = login.client.auth_method if login is not None and login.client is not None else None
+    return sorted(supported, key=lambda method: method != known)
+
+
+def is_client_rejected(answer: TokenSet | TokenRefusal) -> bool:
+    """Return whether the authorization server does not accept the client as it was authenticated."""
+    return isinstance(answer, TokenRefusal) and (answer.status == 401 or answer.error in UNKNOWN_CLIENT_ERRORS)
 
 
 def get_refresh_skew(config: McpServerConfig) -> float:

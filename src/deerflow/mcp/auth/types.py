@@ -41,6 +41,50 @@ class TokenProvider(Protocol):
         """
         ...
 
+    async def lacks_scope(self, server: str, user_id: str, challenge: str, scope: str | None) -> None:
+        """Handle a 403 response whose `WWW-Authenticate` says that the token lacks `scope`.
+
+        Raises:
+            LoginRequired: The user has to log in again, which requests the wider scope.
+            DeerFlowError: A new login would not help; the text says why.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SeenChallenge:
+    """Challenge in a response of a server, which the next login starts from."""
+
+    settings: str
+    """Digest of the settings of the server at that time."""
+    header: str
+    scope: str | None = None
+    """Scope that the login has to request besides; None when no scope was missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoginRedirect:
+    """URLs of this server in a login."""
+
+    uri: str
+    return_to: str | None = None
+    """Page to which the browser is sent at the end."""
+    client_url: str | None = None
+    """URL of the client metadata document; None when other machines cannot fetch it."""
+
+
+CLIENT_NAME = "DeerFlow"
+
+
+def describe_client(redirect_uri: str) -> dict[str, object]:
+    """Return the metadata of this client, for registrations and the metadata document."""
+    return {
+        "client_name": CLIENT_NAME,
+        "redirect_uris": [redirect_uri],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+    }
+
 
 @dataclass(frozen=True, slots=True)
 class LoginStatus:

@@ -25,7 +25,7 @@ from deerflow.mcp.session.calls import (
 from deerflow.mcp.session.protocol import McpClientSession, is_late_response
 from deerflow.mcp.session.results import to_result
 from deerflow.mcp.session.transports import MessageLines, Streams, connect_http, connect_stdio, open_line_protocol
-from deerflow.mcp.status import McpServerError, ServerListing, describe_restart, downloads_program, suggest_fix
+from deerflow.mcp.status import McpServerError, ServerListing, describe_restart, suggest_fix
 from deerflow.sandbox.jobs.services import Service, ServiceSpec
 
 CLOSE_S = 5.0
@@ -338,16 +338,16 @@ def build_service_spec(address: ServerAddress) -> ServiceSpec:
     """Return the process to start for a server."""
     config = address.config
     # Calls use the downloaded packages as they are; listing a server updates them.
-    env = {**(OFFLINE_ENVIRONMENT if downloads_program(config) and address.thread_id else {}), **config.env}
+    env = {**(OFFLINE_ENVIRONMENT if config.downloads_program and address.thread_id else {}), **config.env}
     return ServiceSpec(
         name=address.server,
         command=[config.command or "", *config.args],
         user_id=address.user_id,
         thread_id=address.thread_id,
         env=env,
-        network=config.network,
+        network=config.has_network,
         paths=[Path(path).expanduser() for path in config.paths],
-        seed=address.config_key if downloads_program(config) else None,
+        seed=address.config_key if config.downloads_program else None,
     )
 
 

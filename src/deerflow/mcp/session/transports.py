@@ -9,6 +9,7 @@ from typing import TypeVar
 import anyio
 import httpx
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client.auth.utils import extract_field_from_www_auth, extract_scope_from_www_auth
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
@@ -27,8 +28,7 @@ MAX_SILENCE_S = 3600.0
 EVENT_STREAM = "text/event-stream"
 EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 """Byte sequences that end an event."""
-AUTH_STATUSES = (httpx.codes.UNAUTHORIZED,)
-"""Statuses handled by `TokenAuth`."""
+INSUFFICIENT_SCOPE = "insufficient_scope"
 
 Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
 MessageLines = LineProtocol[JSONRPCMessage]
@@ -137,9 +137,12 @@ class TokenAuth(httpx.Auth):
         server, user_id = self._address.server, self._address.user_id
         header = self._set_header(request, await self._fail_on_error(self._tokens.header(server, user_id)))
         response = yield request
-        if response.status_code != httpx.codes.UNAUTHORIZED:
+        if not is_auth_challenge(response):
             return
         challenge = response.headers.get("www-authenticate")
+        if response.status_code == httpx.codes.FORBIDDEN:
+            await self._report_scope(challenge or "", response)
+            return
         should_retry = await self._fail_on_error(self._tokens.rejected(server, user_id, header, challenge))
         self._set_header(
             request, await self._fail_on_error(self._tokens.header(server, user_id))
@@ -148,6 +151,16 @@ class TokenAuth(httpx.Auth):
             response = yield request
         if response.status_code == httpx.codes.UNAUTHORIZED:
             self._fail(McpServerError("the server requires authorization and rejects the configured credentials (401)"))
+        elif is_auth_challenge(response):
+            await self._report_scope(response.headers["www-authenticate"], response)
+
+    async def _report_scope(self, challenge: str, response: httpx.Response) -> None:
+        """End the session with an error that says how to obtain the scope the token lacks."""
+        scope = extract_scope_from_www_auth(response)
+        await self._fail_on_error(
+            self._tokens.lacks_scope(self._address.server, self._address.user_id, challenge, scope)
+        )
+        self._fail(McpServerError(f"the configured credentials lack the scope {scope!r} (403)"))
 
     async def _fail_on_error(self, request: Awaitable[T]) -> T:
         """Return the result of the token provider; its error ends the session."""
@@ -161,6 +174,13 @@ class TokenAuth(httpx.Auth):
         if header is not None:
             request.headers["Authorization"] = header
         return header
+
+
+def is_auth_challenge(response: httpx.Response) -> bool:
+    """Return whether `TokenAuth` handles a response: it requires a login, or one with a wider scope."""
+    if response.status_code == httpx.codes.FORBIDDEN:
+        return extract_field_from_www_auth(response, "error") == INSUFFICIENT_SCOPE
+    return response.status_code == httpx.codes.UNAUTHORIZED
 
 
 class BoundedTransport(httpx.AsyncBaseTransport):
@@ -180,7 +200,7 @@ class BoundedTransport(httpx.AsyncBaseTransport):
             self._fail(McpServerError(f"the server cannot be reached: {problem or type(problem).__name__}"))
             raise
         is_post = request.method == "POST"
-        if is_post and response.status_code >= httpx.codes.BAD_REQUEST and response.status_code not in AUTH_STATUSES:
+        if is_post and response.status_code >= httpx.codes.BAD_REQUEST and not is_auth_challenge(response):
             self._fail(McpServerError(f"the server answered with {response.status_code} {response.reason_phrase}"))
         content_type = response.headers.get("content-type", "").lower()
         assert isinstance(response.stream, httpx.AsyncByteStream)

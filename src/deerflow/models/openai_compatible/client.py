@@ -12,6 +12,7 @@ from langchain_core.runnables import Runnable
 from pydantic import AliasChoices, ConfigDict, Field, SecretStr, field_validator
 
 from deerflow.domain.errors import InvalidRequest
+from deerflow.models import iterate_sync, run_sync
 from deerflow.models.openai_compatible.accumulator import MODEL_PROVIDER, StreamAccumulator, parse_response
 from deerflow.models.openai_compatible.endpoint import Endpoint
 from deerflow.models.openai_compatible.messages import (
@@ -29,7 +30,6 @@ from deerflow.models.openai_compatible.messages import (
 )
 from deerflow.models.openai_compatible.stream import parse_answer, stream_answer
 from deerflow.models.openai_compatible.vendors import VENDOR_NAMES, Vendor, find_vendor
-from deerflow.models.sync import iterate_sync, run_sync
 
 ToolChoice: TypeAlias = dict[str, Any] | str | bool | None
 

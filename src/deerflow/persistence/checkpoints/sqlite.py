@@ -1,13 +1,15 @@
 """Checkpoints of graphs in a SQLite file, and the choice of the checkpointer."""
 
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import aiosqlite
 import orjson
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
     BaseCheckpointSaver,
@@ -175,3 +177,55 @@ async def check_id(connection: aiosqlite.Connection, id_file: IdFile, database_i
             f"{id_file.path.name!r} away to go on without the history that models see"
         )
     id_file.write(database_id)
+
+
+@dataclass(frozen=True, slots=True)
+class PublicThread:
+    """A thread of the public DeerFlow."""
+
+    thread_id: str
+    title: str | None
+    messages: list[BaseMessage]
+
+
+SELECT_PUBLIC_STATES = """
+SELECT thread_id, type, checkpoint, max(checkpoint_id) FROM checkpoints
+WHERE checkpoint_ns = '' GROUP BY thread_id ORDER BY max(checkpoint_id)
+"""
+
+
+def read_public_threads(file: Path, user: str | None) -> list[PublicThread]:
+    """Return the threads of a user in a SQLite file of the public DeerFlow, each with its latest messages. Blocks.
+
+    Raises:
+        StorageUnavailable: The file is no database, or has other tables or contents.
+    """
+    try:
+        with closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            titles = read_public_titles(connection, user)
+            return [
+                make_public_thread(thread_id, (kind, state), titles)
+                for thread_id, kind, state, _ in connection.execute(SELECT_PUBLIC_STATES)
+                if titles is None or thread_id in titles
+            ]
+    except (sqlite3.Error, ValueError, TypeError, AttributeError) as problem:
+        raise StorageUnavailable(str(problem)) from problem
+
+
+def make_public_thread(
+    thread_id: str, state: tuple[str, bytes], titles: Mapping[str, str | None] | None
+) -> PublicThread:
+    """Return a thread with the messages of a stored state."""
+    values = create_serializer().loads_typed(state).get("channel_values", {})
+    messages = [each for each in values.get("messages", ()) if isinstance(each, BaseMessage)]
+    title = (titles or {}).get(thread_id) or values.get("title")
+    return PublicThread(thread_id, title if isinstance(title, str) else None, messages)
+
+
+def read_public_titles(connection: sqlite3.Connection, user: str | None) -> dict[str, str | None] | None:
+    """Return the titles of the user's threads by id; None if the file does not know who owns a thread."""
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if "threads_meta" not in tables:
+        return None
+    rows = connection.execute("SELECT thread_id, display_name, user_id FROM threads_meta")
+    return {thread: title for thread, title, owner in rows if owner in (user, "default", None)}

@@ -10,10 +10,12 @@ from sqlalchemy import Connection, func, or_, select
 
 from deerflow.domain.runs import EventName
 from deerflow.domain.taint import READ_URLS_MARK, UNTRUSTED_MARK, contains_url
-from deerflow.domain.threads import HistoryMessage
+from deerflow.domain.threads import HistoryMessage, LogPosition
 from deerflow.persistence.queries.events import iterate_latest_changes
 from deerflow.persistence.tables import run_events, runs
 
+LogEnd = LogPosition | datetime
+"""End of what is read: an event, or a point in time."""
 INTERRUPT = "__interrupt__"
 NO_VALUES = b'"values":{}}'
 """End of the data of most `changes` events."""
@@ -63,9 +65,9 @@ class ChangesEvent:
 
 
 def read_page(
-    connection: Connection, thread_id: str, before: MessageCursor | None, limit: int, until: datetime | None = None
+    connection: Connection, thread_id: str, before: MessageCursor | None, limit: int, until: LogEnd | None = None
 ) -> MessageSlice:
-    """Return the last `limit` messages of the thread, or the last before a cursor; with `until` as of that time."""
+    """Return the last `limit` messages of the thread, or the last before a cursor; with `until` as of then."""
     newest_first: dict[str, StoredMessage] = {}
     newest: MessageCursor | None = None
     abandoned = find_abandoned_messages(connection, thread_id, before, until)
@@ -89,8 +91,8 @@ def read_page(
     return MessageSlice(list(reversed(newest_first.values())), None, newest)
 
 
-def read_values(connection: Connection, thread_id: str, until: datetime | None = None) -> dict[str, object]:
-    """Return the thread's state values besides messages, or those at a point in time."""
+def read_values(connection: Connection, thread_id: str, until: LogEnd | None = None) -> dict[str, object]:
+    """Return the thread's state values besides messages, or those after an event or at a point in time."""
     newest = next(iterate_changes_backwards(connection, thread_id, None, until), None)
     if newest is None:
         return {}
@@ -108,7 +110,7 @@ def read_values(connection: Connection, thread_id: str, until: datetime | None =
 
 
 def find_abandoned_messages(
-    connection: Connection, thread_id: str, cursor: MessageCursor | None, until: datetime | None
+    connection: Connection, thread_id: str, cursor: MessageCursor | None, until: LogEnd | None
 ) -> dict[str, str]:
     """Return the messages that runs after a cursor have dropped and not added again, each with its run."""
     if cursor is None:
@@ -131,7 +133,7 @@ def find_abandoned_messages(
 
 
 def iterate_changes_backwards(
-    connection: Connection, thread_id: str, before: MessageCursor | None, until: datetime | None
+    connection: Connection, thread_id: str, before: MessageCursor | None, until: LogEnd | None
 ) -> Iterator[ChangesEvent]:
     """Yield the thread's `changes` events, newest first, from the one the cursor is in; rows are fetched on demand."""
     query = select_changes_until(thread_id, until).order_by(runs.c.position.desc(), run_events.c.seq.desc())
@@ -144,8 +146,8 @@ def iterate_changes_backwards(
             yield ChangesEvent(row.run_id, row.seq, row.data, row.created_at, row.checkpoint_id is not None)
 
 
-def select_changes_until(thread_id: str, until: datetime | None) -> Any:
-    """Select the `changes` events of a thread, or those up to a point in time."""
+def select_changes_until(thread_id: str, until: LogEnd | None) -> Any:
+    """Select the `changes` events of a thread, or those up to an event or a point in time."""
     changes: EventName = "changes"
     began_at = runs.c.request["checkpoint_id"].as_string().label("checkpoint_id")
     query = (
@@ -153,7 +155,24 @@ def select_changes_until(thread_id: str, until: datetime | None) -> Any:
         .join(runs, runs.c.run_id == run_events.c.run_id)
         .where(runs.c.thread_id == thread_id, run_events.c.event == changes)
     )
-    return query if until is None else query.where(run_events.c.created_at <= until)
+    if until is None:
+        return query
+    if isinstance(until, datetime):
+        return query.where(run_events.c.created_at <= until)
+    same_run = (runs.c.position == until.run_position) & (run_events.c.seq <= until.event_seq)
+    return query.where(or_(runs.c.position < until.run_position, same_run))
+
+
+def read_log_end(connection: Connection, thread_id: str) -> LogPosition:
+    """Return the place of the latest event of a thread; clocks may be wrong, places are not."""
+    of_thread = runs.c.thread_id == thread_id
+    has_events = select(run_events.c.run_id).where(run_events.c.run_id == runs.c.run_id).exists()
+    latest = select(runs.c.run_id, runs.c.position).where(of_thread, has_events).order_by(runs.c.position.desc())
+    run = connection.execute(latest.limit(1)).first()
+    if run is None:
+        return LogPosition(0, 0)
+    seq = connection.execute(select(func.max(run_events.c.seq)).where(run_events.c.run_id == run.run_id)).scalar_one()
+    return LogPosition(run.position, seq)
 
 
 def pair_with_older(events: Iterator[ChangesEvent]) -> Iterator[tuple[ChangesEvent, ChangesEvent | None]]:

@@ -168,6 +168,12 @@ def read_claimed_run(connection: Connection, run_id: str) -> ClaimedRun:
     return ClaimedRun(record, row["request"], to_cancel_action(row["cancel_action"]))
 
 
+def read_requests(connection: Connection, run_ids: Collection[str], owner: str) -> Mapping[str, Mapping[str, Any]]:
+    """Return the stored requests of runs by run id."""
+    query = select(runs.c.run_id, runs.c.request).where(runs.c.run_id.in_(run_ids), runs.c.owner == owner)
+    return {row.run_id: row.request for row in connection.execute(query)}
+
+
 def find_run(connection: Connection, thread_id: str, run_id: str, owner: str) -> RunRecord:
     """Return a run.
 

@@ -107,9 +107,15 @@ def index_run(
     """Add a run's messages to the index and remove those that it dropped from the thread."""
     if discarded is not None:
         rows = search_messages.c
-        later = (rows.thread_id == run.thread_id) & (rows.owner == run.owner) & (rows.created_at > discarded.after)
-        dropped = later & (rows.role != TITLE_ROLE) & rows.message_id.not_in([to_key(id_) for id_ in discarded.kept])
-        connection.execute(delete(search_messages).where(dropped))
+        kept = [to_key(id_) for id_ in discarded.kept]
+        own = (rows.thread_id == run.thread_id) & (rows.owner == run.owner) & (rows.role != TITLE_ROLE)
+        origin = select(runs.c.position).where(runs.c.run_id == discarded.run_id).scalar_subquery()
+        of_thread = runs.c.thread_id == run.thread_id
+        if connection.execute(select(origin)).scalar() is None:  # a deleted run: only the time tells which are later
+            later = rows.created_at > discarded.after
+        else:
+            later = rows.run_id.in_(select(runs.c.run_id).where(of_thread, runs.c.position >= origin))
+        connection.execute(delete(search_messages).where(own, later, rows.message_id.not_in(kept)))
     index_messages(connection, run.thread_id, run.owner, messages, run.run_id)
 
 

@@ -103,6 +103,8 @@ shares = Table(
     Column("token_hash", String(64), nullable=False),
     Column("created_at", UtcTime, nullable=False),
     Column("expires_at", UtcTime),
+    Column("run_position", BigInteger),  # of the last run that the link shows, and the last of its events
+    Column("event_seq", BigInteger),
     Index("ix_shares_token_hash", "token_hash", unique=True),
     Index("ix_shares_thread_id", "thread_id"),
 )

@@ -70,7 +70,8 @@ class RunSignals:
 class ResolvedSettings:
     """Settings of one run. They are resolved once, when the run is accepted or taken over, and do not change."""
 
-    timeout_s: float
+    timeout_s: float | None
+    """None for no limit."""
     recursion_limit: int
     title: TitleConfig
     budget: SpendingLimit

@@ -119,6 +119,7 @@ class RunManager:
             self._bridge.open(run.run_id, 0)
             self.begin(Job(admission.run, request, settings, messages))
         self._bridge.publish(run.run_id, [first])
+        self._bridge.publish_run(run.thread_id)
         if action := request.multitask_strategy.cancel_action:
             await self._clear(admission.others, action)
         if request.multitask_strategy is MultitaskStrategy.STEER:
@@ -303,6 +304,10 @@ class RunManager:
     ) -> AsyncGenerator[Sequence[RunEvent]]:
         """Yield the events of the run after `after` in groups; an empty group is a heartbeat."""
         return self._bridge.subscribe(run.run_id, last_event_id=after, heartbeat_interval=heartbeat_s)
+
+    def watch(self, thread_id: str, *, heartbeat_s: float = HEARTBEAT_S) -> AsyncGenerator[bool]:
+        """Yield True when the thread may have a new run, for the first time at once, and False as a heartbeat."""
+        return self._bridge.watch(thread_id, heartbeat_interval=heartbeat_s)
 
     async def modes_of(self, run: RunRecord) -> Sequence[StreamMode]:
         """Return the stream modes that the run was requested with."""

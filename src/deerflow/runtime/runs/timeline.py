@@ -1,14 +1,15 @@
-"""Timeline of runs: read-only access to event logs."""
+"""Timeline of runs: read-only access to requests and event logs."""
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from functools import partial
 
 from deerflow.domain.errors import InvalidRequest, NotFound
 from deerflow.domain.identity import Principal
-from deerflow.domain.runs import EventName, RunRecord
+from deerflow.domain.runs import EventName, RunRecord, RunRequest
 from deerflow.persistence.engine.database import Database
 from deerflow.persistence.queries.events import LoggedEvent
-from deerflow.persistence.queries.runs import find_runs_by_prefix, list_latest_runs, read_timed_events
+from deerflow.persistence.queries.runs import find_runs_by_prefix, list_latest_runs, read_requests, read_timed_events
+from deerflow.runtime.runs.job import deserialize_request
 
 PAGE = 1000
 SHOWN = 5
@@ -39,6 +40,11 @@ class Timeline:
             several = ", ".join(run.run_id for run in found)
             raise InvalidRequest(f"several runs begin with {beginning!r}: {several}; write more of the one you mean")
         return found[0]
+
+    async def requests(self, who: Principal, runs: Sequence[RunRecord]) -> Mapping[str, RunRequest]:
+        """Return the requests of runs by run id."""
+        query = partial(read_requests, run_ids=[run.run_id for run in runs], owner=who.user_id)
+        return {run_id: deserialize_request(stored) for run_id, stored in (await self._database.read(query)).items()}
 
     async def page(
         self, run: RunRecord, after: int, limit: int, names: Collection[EventName] = ()

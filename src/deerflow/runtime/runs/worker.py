@@ -112,7 +112,9 @@ class RunWorker:
         if origin.created_at is None:
             return None
         kept = [message.id or "" for message in origin.values.get("messages", ())]
-        return DiscardedHistory(datetime.fromisoformat(origin.created_at), kept)
+        writer = (origin.metadata or {}).get(RUN_KEY)
+        run_id = writer if isinstance(writer, str) else None
+        return DiscardedHistory(datetime.fromisoformat(origin.created_at), kept, run_id)
 
     async def _try(self, attempt: Attempt) -> RunOutcome:
         job, run, settings = attempt.job, attempt.run, attempt.job.settings

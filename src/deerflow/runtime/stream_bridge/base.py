@@ -26,6 +26,12 @@ class StreamBridge(Protocol):
     def publish_end(self, run_id: str) -> None:
         """Notify readers that this process adds no more events to the run."""
 
+    def publish_run(self, thread_id: str) -> None:
+        """Notify those who watch a thread that it has a new run."""
+
+    def watch(self, thread_id: str, *, heartbeat_interval: float = HEARTBEAT_S) -> AsyncGenerator[bool]:
+        """Yield True when a thread may have a new run, for the first time at once, and False as a heartbeat."""
+
     def tell(self, process: str) -> None:
         """Wake a process, or all with `EVERYBODY`, to check its pending requests."""
 

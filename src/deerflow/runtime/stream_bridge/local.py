@@ -10,6 +10,8 @@ from deerflow.runtime.background import wait_for_event
 from deerflow.runtime.stream_bridge.base import HEARTBEAT_S
 
 TAIL = 256
+THREADS = "thread:"
+"""Prefix of a thread among the ids of runs that readers wait for."""
 GROUP = 500
 
 ReadLog = Callable[[str, int, int], Awaitable[Sequence[RunEvent]]]
@@ -67,6 +69,20 @@ class MemoryStreamBridge:
     def publish_end(self, run_id: str) -> None:
         self._live.pop(run_id, None)
         self.wake(run_id)
+
+    def publish_run(self, thread_id: str) -> None:
+        self.wake(THREADS + thread_id)
+
+    async def watch(self, thread_id: str, *, heartbeat_interval: float = HEARTBEAT_S) -> AsyncGenerator[bool]:
+        key, news, is_new = THREADS + thread_id, asyncio.Event(), True
+        self._readers.setdefault(key, set()).add(news)
+        try:
+            while not self._is_closing:
+                news.clear()
+                yield is_new
+                is_new = await wait_for_event(news, heartbeat_interval)
+        finally:
+            self._leave(key, news)
 
     def tell(self, process: str) -> None:
         """Do nothing: there is no other process."""

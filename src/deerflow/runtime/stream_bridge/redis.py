@@ -14,7 +14,7 @@ from redis.exceptions import RedisError
 from deerflow.domain.runs import RunEvent
 from deerflow.runtime.background import log_task_exception
 from deerflow.runtime.stream_bridge.base import EVERYBODY, HEARTBEAT_S
-from deerflow.runtime.stream_bridge.local import IsUnfinished, MemoryStreamBridge, ReadLog
+from deerflow.runtime.stream_bridge.local import THREADS, IsUnfinished, MemoryStreamBridge, ReadLog
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +54,20 @@ class RedisStreamBridge:
     def publish_end(self, run_id: str) -> None:
         self._local.publish_end(run_id)
         self._send(RUNS + run_id, b"end")
+
+    def publish_run(self, thread_id: str) -> None:
+        self._local.publish_run(thread_id)
+        self._send(RUNS + THREADS + thread_id, b"")
+
+    async def watch(self, thread_id: str, *, heartbeat_interval: float = HEARTBEAT_S) -> AsyncGenerator[bool]:
+        channel = RUNS + THREADS + thread_id
+        await self._follow(channel)
+        try:
+            async with aclosing(self._local.watch(thread_id, heartbeat_interval=heartbeat_interval)) as signals:
+                async for is_new in signals:
+                    yield is_new
+        finally:
+            await self._unfollow(channel)
 
     def tell(self, process: str) -> None:
         self._send(PROCESSES + process, b"")

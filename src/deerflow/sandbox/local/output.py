@@ -57,6 +57,8 @@ class OutputReader:
         self._text = text
         self._listener = listener
         self._limit = limit
+        self.rename: Callable[[str], str] = str
+        """Replaces the paths of this machine by those of the sandbox."""
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self.size = 0
 
@@ -67,7 +69,7 @@ class OutputReader:
     async def read(self, stream: asyncio.StreamReader) -> None:
         """Read until the pipe is closed or the limit is exceeded."""
         while chunk := await stream.read(CHUNK):
-            self._add(self._decoder.decode(chunk))
+            self._add(self.rename(self._decoder.decode(chunk)))
             self.size += len(chunk)
             if self.limit_exceeded:
                 return

@@ -26,7 +26,6 @@ from deerflow.sandbox.files.mounts import (
 )
 from deerflow.sandbox.jobs.services import Service, ServiceSpec
 from deerflow.sandbox.local.background import BackgroundCommands
-from deerflow.sandbox.local.cleanup import make_temporary_folder, remove_stale_folders
 from deerflow.sandbox.local.launcher.bubblewrap import (
     NODE,
     REMEDY,
@@ -54,7 +53,7 @@ from deerflow.sandbox.local.runners import (
 from deerflow.sandbox.local.sandbox import DiskLimitedRunner, LocalSandbox
 from deerflow.sandbox.local.services import ServiceManager
 from deerflow.sandbox.local.toolbox import Toolbox, ToolboxBuilder, read_mtime
-from deerflow.sandbox.local.usage import DiskMonitor
+from deerflow.sandbox.local.usage import DiskMonitor, make_temporary_folder, remove_stale_folders
 from deerflow.sandbox.sandbox_provider import HostContext, SandboxComponent, SandboxLimit, SandboxReport
 
 logger = logging.getLogger(__name__)

@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+import re
+import shlex
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Protocol
 
 from deerflow.config.sections.sandbox import LimitsConfig
 from deerflow.domain.errors import SandboxError
+from deerflow.domain.files import USER_DATA, WORKSPACE
 from deerflow.domain.sandbox import Confinement
 from deerflow.sandbox.egress import Egress
 from deerflow.sandbox.files.mounts import TEMPORARY, Mount, confine_mounts, resolve_path
@@ -131,10 +134,12 @@ class HostRunner:
         """`wrapper` is the program and arguments before each command."""
         self._profile = profile
         self._mounts = mounts
+        self._paths = HostPaths(mounts)
         self._wrapper = wrapper
 
     async def run(self, spec: CommandSpec, reader: OutputReader, timeout_s: float) -> ExitStatus:
         """Run a command to its end; cancelling kills its process group, but not processes that left it."""
+        reader.rename = self._paths.to_sandbox
         if spec.confinement is not None:
             raise SandboxError("the active skill has a contract, which cannot be enforced for commands on this machine")
         resolved = resolve_path(self._mounts, spec.cwd)
@@ -142,7 +147,7 @@ class HostRunner:
         try:
             process = await asyncio.create_subprocess_exec(
                 *self._wrapper,
-                *spec.argv,
+                *map(self._paths.to_host, spec.argv),
                 cwd=resolved.mount.folder.joinpath(*resolved.parts),
                 env=self._environment(resolved.mount.folder, spec.env),
                 stdin=subprocess.DEVNULL,
@@ -178,10 +183,56 @@ class HostRunner:
         temporary = next((mount.folder for mount in self._mounts if mount.path == TEMPORARY), None)
         if self._wrapper and temporary is not None:  # the common folder cannot be written
             own["TMPDIR"] = str(temporary)
-        return {**self._profile().environment({}), **own, **env}
+        variables = {name: self._paths.to_host(value) for name, value in env.items()}
+        return {**self._profile().environment({}), **own, **variables}
 
     async def aclose(self) -> None:
         """Do nothing: no resource is held."""
+
+
+class HostPaths:
+    """Paths of a sandbox in commands that run without one: the folders of this machine take their place.
+
+    Only text is replaced, so it does not reach paths that a program puts together or reads from a file.
+    """
+
+    def __init__(self, mounts: Sequence[Mount]) -> None:
+        # `/tmp` stays that of this machine: programs use it without naming it.
+        folders = {mount.path: mount.folder for mount in mounts if mount.path != TEMPORARY}
+        if WORKSPACE in folders:
+            folders[USER_DATA] = folders[WORKSPACE].parent
+        self._folders = {path: str(folder) for path, folder in folders.items()}
+        self._paths = {str(folder.resolve()): path for path, folder in folders.items()} | {
+            folder: path for path, folder in self._folders.items()
+        }
+        self._in_commands = compile_paths(self._folders)
+        self._in_output = compile_paths(self._paths)
+
+    def to_host(self, text: str) -> str:
+        """Return a part of a command with the paths of this machine.
+
+        Raises:
+            SandboxError: A folder has a name that a shell would split.
+        """
+        return self._in_commands.sub(self._find_folder, text)
+
+    def to_sandbox(self, text: str) -> str:
+        """Return output with the paths of the sandbox."""
+        return self._in_output.sub(lambda found: self._paths[found[0]], text)
+
+    def _find_folder(self, found: re.Match[str]) -> str:
+        folder = self._folders[found[0]]
+        if shlex.quote(folder) != folder:
+            raise SandboxError(
+                f"{found[0]} is at {folder!r} on this machine, which a shell would split; use relative paths"
+            )
+        return folder
+
+
+def compile_paths(paths: Iterable[str]) -> re.Pattern[str]:
+    """Return a pattern for any of the paths as a whole, the longest first."""
+    longest_first = sorted(paths, key=len, reverse=True)
+    return re.compile(rf"(?<![\w./-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w.-])")
 
 
 SANDBOX_EXEC = Path("/usr/bin/sandbox-exec")

@@ -27,12 +27,12 @@ from deerflow.sandbox.files.mounts import (
     user_data_mounts,
 )
 from deerflow.sandbox.jobs.services import ServiceSpec
-from deerflow.sandbox.local.cleanup import make_temporary_folder, remove_folder
 from deerflow.sandbox.local.launcher.bubblewrap import SYSTEM_PATH, BubblewrapProfile, write_etc
 from deerflow.sandbox.local.launcher.client import KILL_TIMEOUT_S, ExitStatus, IsolatedCommand, open_pipe_reader
 from deerflow.sandbox.local.output import BoundedText, OutputReader
 from deerflow.sandbox.local.programs import resolve_program
 from deerflow.sandbox.local.runners import PIP_VARIABLES, PRELUDE, Isolation
+from deerflow.sandbox.local.usage import make_temporary_folder, remove_folder
 
 MAX_STDERR_CHARS = 8_000
 GRACE_S = 0.5

@@ -1,15 +1,18 @@
-"""Disk and memory usage of a thread's commands, measured where the kernel does not enforce a limit."""
+"""Disk and memory usage of a thread's commands, where the kernel enforces no limit; folders and their removal."""
 
 import asyncio
 import os
 import re
+import shutil
 import stat
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
+from uuid import uuid4
 
 from deerflow.config.loader.files import O_CLOEXEC, O_DIRECTORY, O_PATH
 from deerflow.domain.errors import TooLarge
@@ -265,3 +268,56 @@ def get_free_bytes(folder: Path) -> int:
     """Return the free space on the disk of a folder."""
     status = os.statvfs(folder)
     return status.f_bavail * status.f_frsize
+
+
+TEMPORARY_NAME = re.compile(r"deerflow-(?:stage|etc|service)-(\d+)-.*")
+
+
+def make_temporary_folder(kind: str) -> Path:
+    """Create a temporary folder whose name contains the process id of its owner."""
+    return Path(tempfile.mkdtemp(prefix=f"deerflow-{kind}-{os.getpid()}-"))
+
+
+def remove_stale_folders() -> None:
+    """Remove our temporary folders whose processes have exited."""
+    for folder in Path(tempfile.gettempdir()).glob("deerflow-*"):
+        found = TEMPORARY_NAME.fullmatch(folder.name)
+        if found and not Path("/proc", found[1]).exists() and is_owned(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def is_owned(folder: Path) -> bool:
+    """Return True if a folder belongs to our user; another server may have just removed it."""
+    try:
+        return folder.lstat().st_uid == os.geteuid()
+    except FileNotFoundError:
+        return False
+
+
+def remove_folder(folder: Path) -> None:
+    """Delete a folder and its content, even if it is deeply nested or read-only. No link is followed.
+
+    Raises:
+        OSError: Something cannot be deleted.
+    """
+    with suppress(FileNotFoundError):
+        above = OpenFolder(os.open(folder.parent, FOLDER_FLAGS | O_CLOEXEC))
+        root = OpenFolder(open_folder(above.descriptor, folder.name))
+        while folders := flatten_folder(root, root):
+            for name in folders:
+                flatten_folder(OpenFolder(open_folder(root.descriptor, name)), root)
+                os.rmdir(name, dir_fd=root.descriptor)
+        folder.rmdir()
+
+
+def flatten_folder(folder: OpenFolder, root: OpenFolder) -> list[str]:
+    """Delete the files in a folder, move its subfolders up to `root` and return their names."""
+    with os.scandir(folder.descriptor) as inside:
+        names = [(each.name, stat.S_ISDIR(each.stat(follow_symlinks=False).st_mode)) for each in inside]
+    for name, is_folder in names:
+        if not is_folder:
+            os.unlink(name, dir_fd=folder.descriptor)
+        elif folder is not root:
+            os.close(open_folder(folder.descriptor, name))  # makes it writable: others cannot be moved
+            os.rename(name, uuid4().hex, src_dir_fd=folder.descriptor, dst_dir_fd=root.descriptor)
+    return [name for name, is_folder in names if is_folder]

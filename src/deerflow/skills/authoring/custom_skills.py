@@ -12,7 +12,8 @@ from typing import Protocol
 from deerflow.domain.errors import Conflict, InvalidRequest, NotFound
 from deerflow.sandbox.file_access import ReadableFile
 from deerflow.skills.authoring.archives import unpack_skill
-from deerflow.skills.authoring.history import HistoryEntry, Verdict, remove_path
+from deerflow.skills.authoring.history import ChangeAction, HistoryEntry, Verdict, remove_path
+from deerflow.skills.authoring.lock import SkillSource
 from deerflow.skills.authoring.review import (
     ReviewSubject,
     SkillReviewer,
@@ -32,6 +33,7 @@ from deerflow.skills.authoring.store import (
     StoredSkill,
     create_entry,
     decode_text,
+    diff_folders,
     read_bytes,
     write_content,
 )
@@ -130,7 +132,9 @@ class CustomSkillService:
             await asyncio.to_thread(self.store.add, owner, header.name, folder, entry)
         return await self.get(owner, header.name)
 
-    async def install(self, owner: str, archive: ReadableFile, author: Author) -> tuple[StoredSkill, Verdict]:
+    async def install(
+        self, owner: str, archive: ReadableFile, author: Author, source: SkillSource | None = None
+    ) -> tuple[StoredSkill, Verdict]:
         """Install a skill from an archive. Nothing is kept if it is refused.
 
         Raises:
@@ -142,14 +146,55 @@ class CustomSkillService:
             unpacked = await asyncio.to_thread(unpack_skill, archive, folder)
             name = unpacked.header.name
             await asyncio.to_thread(self.store.check_name_available, owner, name)
-            files = await asyncio.to_thread(read_files, folder)
-            report = await self._scan(files)
-            subject = ReviewSubject(name, select_reviewed_files(files), report.findings, report.is_executable)
-            verdict = await self._review(subject, owner, author)
-            entry = create_entry("install", author, verdict)
-            entry.after = decode_text(await asyncio.to_thread(read_bytes, folder, SKILL_FILE))
-            await asyncio.to_thread(self.store.add, owner, name, folder, entry)
-        return await self.get(owner, name), verdict
+            entry = await self._check_package(owner, name, folder, "install", author)
+            await asyncio.to_thread(self.store.add, owner, name, folder, entry, source)
+        return await self.get(owner, name), entry.scanner
+
+    async def compare(self, owner: str, name: str, archive: ReadableFile) -> str:
+        """Return the diff from an installed skill to the one in an archive.
+
+        Raises:
+            NotFound: There is no such skill.
+            Conflict: The archive contains another skill.
+        """
+        async with self._staging(owner) as folder:
+            installed = await self._unpack_update(owner, name, archive, folder)
+            return await asyncio.to_thread(diff_folders, installed, folder)
+
+    async def update(
+        self, owner: str, name: str, archive: ReadableFile, author: Author, source: SkillSource
+    ) -> tuple[StoredSkill, Verdict]:
+        """Replace a skill by the one in an archive. A rollback restores it. Nothing is changed if it is refused.
+
+        Raises:
+            NotFound: There is no such skill.
+            Conflict: The archive contains another skill.
+            SkillRefused: The skill was not accepted.
+        """
+        async with self._staging(owner) as folder:
+            await self._unpack_update(owner, name, archive, folder)
+            entry = await self._check_package(owner, name, folder, "update", author)
+            await asyncio.to_thread(self.store.replace, owner, name, folder, entry, source)
+        return await self.get(owner, name), entry.scanner
+
+    async def _unpack_update(self, owner: str, name: str, archive: ReadableFile, folder: Path) -> Path:
+        """Unpack an archive and return the folder of the installed skill with the same name."""
+        installed = await asyncio.to_thread(self.store.folder, owner, name)
+        unpacked = await asyncio.to_thread(unpack_skill, archive, folder)
+        if unpacked.header.name != name:
+            raise Conflict(f"the archive contains the skill {unpacked.header.name!r}, not {name!r}")
+        return installed
+
+    async def _check_package(
+        self, owner: str, name: str, folder: Path, action: ChangeAction, author: Author
+    ) -> HistoryEntry:
+        """Scan and review a whole skill in a staging folder, and return the entry for its history."""
+        files = await asyncio.to_thread(read_files, folder)
+        report = await self._scan(files)
+        subject = ReviewSubject(name, select_reviewed_files(files), report.findings, report.is_executable)
+        entry = create_entry(action, author, await self._review(subject, owner, author))
+        entry.after = decode_text(await asyncio.to_thread(read_bytes, folder, SKILL_FILE))
+        return entry
 
     async def edit(
         self, owner: str, name: str, content: str, author: Author, expected_sha256: str | None = None
@@ -224,7 +269,7 @@ class CustomSkillService:
         await asyncio.to_thread(self.store.clear_history, owner, name)
 
     async def rollback(self, owner: str, name: str, author: Author, index: int = -1) -> StoredSkill:
-        """Undo a change: restore one file, or a deleted skill.
+        """Undo a change: restore one file, or a skill that was updated or deleted.
 
         Raises:
             NotFound: There is no such change.
@@ -235,7 +280,7 @@ class CustomSkillService:
             entry = entries[index]
         except IndexError:
             raise NotFound(f"no change {index} in the history of {name!r}, which has {len(entries)} changes") from None
-        if entry.action == "delete":
+        if entry.kept and entry.file is None:
             return await self._restore(owner, name, entry, author)
         if entry.action in ("create", "install") or entry.file is None:
             raise Conflict(f"cannot undo the creation of {name!r}; delete the skill instead")
@@ -248,13 +293,15 @@ class CustomSkillService:
 
     async def _restore(self, owner: str, name: str, entry: HistoryEntry, author: Author) -> StoredSkill:
         backup = self.store.history(owner, name).backup_path(entry.id)
-        await asyncio.to_thread(self.store.check_name_available, owner, name)
+        save = self.store.add if entry.action == "delete" else self.store.replace
+        if entry.action == "delete":
+            await asyncio.to_thread(self.store.check_name_available, owner, name)
         report = await self._scan(await asyncio.to_thread(read_files, backup))
         undone = create_entry("rollback", author, Verdict(findings=list(report.findings)))
         undone.after = entry.before
         async with self._staging(owner) as folder:
             await asyncio.to_thread(self._stage, backup, folder, {})
-            await asyncio.to_thread(self.store.add, owner, name, folder, undone)
+            await asyncio.to_thread(save, owner, name, folder, undone, entry.source)
         return await self.get(owner, name)
 
     async def _change(self, owner: str, name: str, change: SkillFileChange, author: Author) -> StoredSkill:

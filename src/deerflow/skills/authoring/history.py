@@ -13,11 +13,14 @@ from pydantic import BaseModel, ValidationError
 
 from deerflow.config.loader.files import replace_file
 from deerflow.sandbox.snapshots.diffs import diff_texts
+from deerflow.skills.authoring.lock import SkillSource
 from deerflow.skills.scanner.rules import Finding
 
 logger = logging.getLogger(__name__)
 
-ChangeAction = Literal["create", "edit", "patch", "delete", "write_file", "remove_file", "install", "rollback"]
+ChangeAction = Literal[
+    "create", "edit", "patch", "delete", "write_file", "remove_file", "install", "update", "rollback"
+]
 AuthorKind = Literal["person", "agent"]
 MAX_ENTRIES = 500
 MAX_BYTES = 32 * 1024**2
@@ -47,6 +50,8 @@ class HistoryEntry(BaseModel):
     after: str | None = None
     kept: bool = False
     """True if there is a backup of the state before: of a whole skill, or of a binary file."""
+    source: SkillSource | None = None
+    """Source of the skill before a change of the whole skill."""
     scanner: Verdict = Verdict()
 
     @property

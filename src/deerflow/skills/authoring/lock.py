@@ -1,4 +1,4 @@
-"""`skills.lock`: SHA-256 hashes of a user's skill files, used to detect external changes.
+"""`skills.lock`: SHA-256 hashes of a user's skill files, used to detect external changes, and sources of skills.
 
 The file is next to the skill folder, where no sandbox can write. Changed skills are reported and stay in use, because
 users may edit their own files.
@@ -9,6 +9,7 @@ import logging
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
@@ -66,12 +67,28 @@ MUTEX_FILE = ".lock"
 VERSION = 1
 
 
+@dataclass(frozen=True, slots=True)
+class SkillSource:
+    """Origin of an installed skill, pinned to what was downloaded."""
+
+    url: str
+    """Git repository or archive."""
+    revision: str
+    """Commit; for an archive, its hash as `sha256:…`."""
+    ref: str | None = None
+    """Branch or tag that updates follow; None for the default branch."""
+    folder: str | None = None
+    """Folder of the skill in the repository; None for the only skill in it."""
+
+
 class SkillsLock(BaseModel):
     """Content of `skills.lock`."""
 
     version: int = VERSION
     skills: dict[str, dict[str, str]] = {}
     """Hashes by skill name and path."""
+    sources: dict[str, SkillSource] = {}
+    """Sources by skill name, for skills that were installed from a URL."""
 
 
 def read_lock(folder: Path) -> SkillsLock:
@@ -104,6 +121,17 @@ def lock_skill(folder: Path, name: str, skill: Path | None) -> None:
     lock.skills.pop(name, None)
     if skill is not None:
         lock.skills[name] = hash_files(skill)
+    write_lock(folder, lock)
+
+
+def lock_source(folder: Path, name: str, source: SkillSource | None) -> None:
+    """Record the source of a skill; None removes it."""
+    lock = read_lock(folder)
+    if lock.sources.get(name) == source:
+        return
+    lock.sources.pop(name, None)
+    if source is not None:
+        lock.sources[name] = source
     write_lock(folder, lock)
 
 

@@ -15,6 +15,7 @@ from uuid import uuid4
 from deerflow.config.loader.files import acquire_lock, replace_file
 from deerflow.domain.errors import Conflict, InvalidRequest, NotFound
 from deerflow.domain.usage import ModelBudget
+from deerflow.sandbox.snapshots.diffs import diff_texts, format_name
 from deerflow.skills.authoring.history import (
     AuthorKind,
     ChangeAction,
@@ -26,10 +27,12 @@ from deerflow.skills.authoring.history import (
 from deerflow.skills.authoring.lock import (
     MUTEX_FILE,
     READ_FLAGS,
+    SkillSource,
     find_external_changes,
     hash_file,
     lock_file,
     lock_skill,
+    lock_source,
     read_lock,
     walk_files,
 )
@@ -83,6 +86,8 @@ class StoredSkill:
     sha256: str
     files: tuple[StoredFile, ...]
     changed_outside: tuple[str, ...]
+    source: SkillSource | None = None
+    """Origin of the skill, if it was installed from a URL."""
 
 
 class SkillStore:
@@ -105,8 +110,9 @@ class SkillStore:
         known = next((skill for skill in self._list_skills(owner) if skill.name == name), None)
         if known is None:
             raise NotFound(f"custom skill not found: {name!r}")
-        if known.category != "custom":
-            raise Conflict(f"skill {name!r} is built-in and cannot be changed; create one with another name")
+        if not known.editable:
+            where = "in the project folder" if known.is_shared else "built-in"
+            raise Conflict(f"skill {name!r} is {where} and cannot be changed; create one with another name")
         return known.folder
 
     def check_name_available(self, owner: str, name: str) -> None:
@@ -126,16 +132,17 @@ class SkillStore:
         """Return the names of the custom skills."""
         root = custom_root(self._home, owner)
         top_level = {each.name for each in root.iterdir() if is_skill(each)} if root.is_dir() else set()
-        return sorted(top_level | {skill.name for skill in self._list_skills(owner) if skill.category == "custom"})
+        return sorted(top_level | {skill.name for skill in self._list_skills(owner) if skill.editable})
 
     def describe(self, owner: str, name: str) -> StoredSkill:
         """Return a custom skill with its files."""
         folder = self.folder(owner, name)
         content = read_bytes(folder, SKILL_FILE) or b""
         files = tuple(StoredFile(path, status.st_size, hash_file(folder / path)) for path, status in walk_files(folder))
-        external_changes = find_external_changes(read_lock(owner_folder(self._home, owner)), name, folder)
+        lock = read_lock(owner_folder(self._home, owner))
+        changes, source = find_external_changes(lock, name, folder), lock.sources.get(name)
         text = content.decode("utf-8", errors="replace")
-        return StoredSkill(name, text, hashlib.sha256(content).hexdigest(), files, external_changes)
+        return StoredSkill(name, text, hashlib.sha256(content).hexdigest(), files, changes, source)
 
     def history(self, owner: str, name: str) -> SkillHistoryLog:
         """Return the history of a skill, which may be deleted."""
@@ -174,7 +181,7 @@ class SkillStore:
             lock_file(owner_folder(self._home, owner), name, change.path, sha256)
             return entry
 
-    def add(self, owner: str, name: str, folder: Path, entry: HistoryEntry) -> None:
+    def add(self, owner: str, name: str, folder: Path, entry: HistoryEntry, source: SkillSource | None = None) -> None:
         """Add a skill by moving a staging folder into place.
 
         Raises:
@@ -183,7 +190,22 @@ class SkillStore:
         with self._lock_owner(owner):
             self.check_name_available(owner, name)
             self._move_into_place(owner, name, folder)
+            lock_source(owner_folder(self._home, owner), name, source)
             self.history(owner, name).append(entry)
+
+    def replace(
+        self, owner: str, name: str, folder: Path, entry: HistoryEntry, source: SkillSource | None = None
+    ) -> None:
+        """Replace a whole skill by a staging folder, keeping a backup until its history is cleared."""
+        with self._lock_owner(owner):
+            replaced, history = self.folder(owner, name), self.history(owner, name)
+            entry.before, entry.kept = decode_text(read_bytes(replaced, SKILL_FILE)), True
+            entry.source = read_lock(owner_folder(self._home, owner)).sources.get(name)
+            back_up(replaced, history.backup_path(entry.id))
+            history.append(entry)
+            replaced.rename(history.backup_path(entry.id))
+            self._move_into_place(owner, name, folder)
+            lock_source(owner_folder(self._home, owner), name, source)
 
     def delete(self, owner: str, name: str, author: Author) -> HistoryEntry:
         """Delete a skill, keeping a backup until its history is cleared."""
@@ -192,10 +214,12 @@ class SkillStore:
             history = self.history(owner, name)
             entry = create_entry("delete", author, Verdict())
             entry.before, entry.kept = decode_text(read_bytes(folder, SKILL_FILE)), True
+            entry.source = read_lock(owner_folder(self._home, owner)).sources.get(name)
             back_up(folder, history.backup_path(entry.id))
             history.append(entry)
             folder.rename(history.backup_path(entry.id))
             lock_skill(owner_folder(self._home, owner), name, None)
+            lock_source(owner_folder(self._home, owner), name, None)
             return entry
 
     def clear_history(self, owner: str, name: str) -> None:
@@ -291,6 +315,22 @@ def write_content(folder: Path, path: str, content: bytes | None) -> None:
         if parent == folder or any(parent.iterdir()):
             break
         parent.rmdir()
+
+
+def diff_folders(before: Path, after: Path) -> str:
+    """Return the unified diffs of all files that differ. Binary files are only named. Blocks."""
+    old, new = ({path: hash_file(root / path, status) for path, status in walk_files(root)} for root in (before, after))
+    changed = sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path))
+    return "".join(_diff_file(before, after, path) for path in changed)
+
+
+def _diff_file(before: Path, after: Path, path: str) -> str:
+    contents = [read_bytes(root, path) for root in (before, after)]
+    texts = [decode_text(content) for content in contents]
+    names = [None if content is None else f"/{path}" for content in contents]
+    if any(content is not None and text is None for content, text in zip(contents, texts, strict=True)):
+        return f"Binary files {format_name('a', names[0])} and {format_name('b', names[1])} differ\n"
+    return diff_texts(texts[0] or "", texts[1] or "", *names).diff
 
 
 def back_up(source: Path, target: Path) -> None:

@@ -155,6 +155,10 @@ def find_code_blocks(text: str) -> Iterator[CodeBlock]:
 PRIVATE_KEY_HEADER = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,12} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 KEY_LINE = re.compile(r"[A-Za-z0-9+/=\\n\"' ]{24,}")
 KEY_LINES = 2
+KEY_START = re.compile(r"(?:^|\\n)(?:M[A-P]|b3BlbnNzaC1r)[A-Za-z0-9+/=]{14,}(?=$|\\)")
+"""First line of a key: the Base64 of a DER sequence, or of the OpenSSH format. Short keys have no other line."""
+KEY_FILES = (".pem", ".key", ".p8", ".pk8")
+PUTTY_HEADER = re.compile(r"PuTTY-User-Key-File-\d+: ")
 TOKENS = re.compile(
     r"(?<![A-Za-z0-9])(?:"
     r"(?:AKIA|ASIA)[0-9A-Z]{16}"
@@ -187,17 +191,26 @@ def check_secrets(text: str, file: str) -> Iterator[Finding]:
     """Yield keys and tokens in a text."""
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
-        if "PRIVATE KEY" in line and PRIVATE_KEY_HEADER.search(line) and has_key_material(lines, number):
+        if "PRIVATE KEY" in line and PRIVATE_KEY_HEADER.search(line) and is_private_key(file, lines, number):
             yield make_finding("secret-private-key", file, number, "-----BEGIN … PRIVATE KEY-----")
+        elif number == 1 and PUTTY_HEADER.match(line):
+            yield make_finding("secret-private-key", file, number, "PuTTY-User-Key-File")
         yield from find_tokens(line[:4000], file, number)
+
+
+def is_private_key(file: str, lines: list[str], begin: int) -> bool:
+    """Return True if a header starts a key: always in a key file, elsewhere if key material follows."""
+    return file.lower().endswith(KEY_FILES) or has_key_material(lines, begin)
 
 
 def has_key_material(lines: list[str], begin: int) -> bool:
     """Return True if a key follows its header, not a placeholder."""
     rest = lines[begin - 1].partition("KEY")[2]
-    if len(rest) > 120 and KEY_LINE.search(rest):
+    if (len(rest) > 120 and KEY_LINE.search(rest)) or KEY_START.search(rest):
         return True
     following = [line.strip().strip("\"',") for line in lines[begin : begin + 8]]
+    if any(KEY_START.search(line.removesuffix("\\n")) for line in following[:4]):
+        return True
     return sum(1 for line in following if KEY_LINE.fullmatch(line) and not is_placeholder(line)) >= KEY_LINES
 
 

@@ -216,6 +216,8 @@ SENSITIVE_NAMES = (
     ".env", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".pgpass", ".htpasswd", "id_rsa", "id_dsa", "id_ecdsa",
     "id_ed25519", ".dockercfg", ".vault-token", ".my.cnf", ".s3cfg", ".boto", "credentials.json",
 )  # fmt: skip
+KEY_STORES = (".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk")
+BINARY_KEYS, DER_SEQUENCE = (".key", ".p8", ".pk8"), (b"\x30\x81", b"\x30\x82", b"\x30\x2e")
 SENSITIVE_FOLDERS = frozenset({".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure"})
 EXAMPLE_ENV_FILES = (".env.example", ".env.sample", ".env.template")
 
@@ -287,6 +289,8 @@ def check_type(file: ScannedFile) -> Iterator[Finding]:
         yield make_finding("package-executable-binary", file.path)
     elif is_archive(file):
         yield make_finding("package-nested-archive", file.path)
+    if file.suffix in KEY_STORES or (file.suffix in BINARY_KEYS and file.content.startswith(DER_SEQUENCE)):
+        yield make_finding("secret-private-key", file.path)
     if is_sensitive(file.path):
         yield make_finding("package-hidden-sensitive-file", file.path)
 

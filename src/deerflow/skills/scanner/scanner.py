@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from deerflow.domain.errors import SkillRefused
 from deerflow.sandbox.files.mounts import file_owner
-from deerflow.sandbox.jobs.child_process import run_child
+from deerflow.sandbox.jobs import run_child
 from deerflow.skills.scanner.rules import MAX_ALL_TEXT, Finding, ScannedFile, check_package, select_blocking
 
 CHILD_MODULE = "deerflow.skills.scanner.content"

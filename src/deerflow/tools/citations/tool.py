@@ -17,7 +17,7 @@ from deerflow.domain.errors import FileProblem
 from deerflow.domain.tools import read_only
 from deerflow.domain.web_pages import PageSnapshot, ThreadPages, canonicalize_url
 from deerflow.sandbox.files.mounts import file_owner
-from deerflow.sandbox.jobs.child_process import run_child
+from deerflow.sandbox.jobs import run_child
 from deerflow.tools.citations.spans import find_citations, find_links
 
 VERIFIER = Path(__file__).with_name("verification.py")

@@ -15,7 +15,7 @@ from deerflow.domain.identity import Principal, new_id
 from deerflow.domain.runs import CancelAction, DisconnectMode, EventName, RunRecord, RunRequest, RunStatus, StreamMode
 from deerflow.gateway.dependencies import CurrentUser, HarnessDep
 from deerflow.gateway.examples import RUN, THREAD, with_examples
-from deerflow.gateway.schemas.runs import LEAD_AGENT, Modes, RunSettings, StartRun, StartRunInBatch
+from deerflow.gateway.schemas.runs import LEAD_AGENT, Modes, RunKwargs, RunSettings, StartRun, StartRunInBatch
 from deerflow.gateway.sse import event_stream, parse_last_event_id, run_location
 from deerflow.harness import Harness
 from deerflow.runtime.journal.state_diff import INTERRUPT
@@ -42,6 +42,8 @@ class Run(BaseModel):
     updated_at: datetime
     total_input_tokens: int = Field(validation_alias="input_tokens")
     total_output_tokens: int = Field(validation_alias="output_tokens")
+    kwargs: RunKwargs | None = None
+    """Request of the run."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -49,8 +51,12 @@ class Run(BaseModel):
         return self.total_input_tokens + self.total_output_tokens
 
     @classmethod
-    def from_domain(cls, run: RunRecord) -> "Run":
-        return cls.model_validate(run, from_attributes=True)
+    def from_domain(cls, run: RunRecord, request: RunRequest | None) -> "Run":
+        shown = cls.model_validate(run, from_attributes=True)
+        return shown.model_copy(update={"kwargs": RunKwargs.from_domain(request) if request else None})
+
+
+RUN_FIELDS = (*Run.model_fields, *Run.model_computed_fields)
 
 
 class CancelRuns(BaseModel):
@@ -85,7 +91,7 @@ async def start_run(
     """Start a run in the background."""
     run = await begin_run(harness, thread_id, body, user, idempotency_key)
     response.headers["Content-Location"] = run_location(run)
-    return Run.from_domain(run)
+    return (await describe_runs(harness, user, [run]))[0]
 
 
 @router.post("/threads/{thread_id}/runs/wait")
@@ -127,7 +133,7 @@ async def start_runs(body: list[StartRunInBatch], harness: HarnessDep, user: Cur
         for run in started:
             await cancel_if_active(harness, run, user, CancelAction.ROLLBACK)
         raise
-    return [Run.from_domain(run) for run in started]
+    return await describe_runs(harness, user, started)
 
 
 @router.post("/runs/cancel", status_code=204)
@@ -142,7 +148,7 @@ async def cancel_runs(
         await cancel_if_active(harness, run, user, action)
 
 
-@router.get("/threads/{thread_id}/runs")
+@router.get("/threads/{thread_id}/runs", response_model=list[Run])
 async def list_runs(
     thread_id: str,
     harness: HarnessDep,
@@ -150,16 +156,25 @@ async def list_runs(
     limit: Annotated[int, Query(ge=1, le=1000)] = 10,
     offset: Annotated[int, Query(ge=0)] = 0,
     status: RunStatus | None = None,
-) -> list[Run]:
-    """List the runs of a thread, newest first."""
+    select: Annotated[list[str], Query()] = [],  # noqa: B006  # FastAPI copies it
+) -> list[Run] | Response:
+    """List the runs of a thread, newest first; with `select`, only these fields."""
+    if unknown := [name for name in select if name not in RUN_FIELDS]:
+        raise InvalidRequest(f"select: unknown field {unknown[0][:100]!r}; known are {', '.join(RUN_FIELDS)}")
     await harness.threads.get(thread_id, user)
-    return [Run.from_domain(run) for run in await harness.runs.list_by_thread(thread_id, user, limit, offset, status)]
+    found = await harness.runs.list_by_thread(thread_id, user, limit, offset, status)
+    if not select:
+        return await describe_runs(harness, user, found)
+    plain = [Run.from_domain(run, None) for run in found]
+    runs = await describe_runs(harness, user, found) if "kwargs" in select else plain
+    shown = [run.model_dump(mode="json", include=set(select)) for run in runs]
+    return Response(orjson.dumps(shown), media_type="application/json")
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}")
 async def get_run(thread_id: str, run_id: str, harness: HarnessDep, user: CurrentUser) -> Run:
     """Get a run."""
-    return Run.from_domain(await harness.runs.get(thread_id, run_id, user))
+    return (await describe_runs(harness, user, [await harness.runs.get(thread_id, run_id, user)]))[0]
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}/stream")
@@ -201,7 +216,7 @@ async def cancel_run(
     await harness.runs.cancel(thread_id, run_id, user, action)
     if wait:
         return await join_run(thread_id, run_id, harness, user)
-    run = Run.from_domain(await harness.runs.get(thread_id, run_id, user))
+    run = Run.from_domain(await harness.runs.get(thread_id, run_id, user), None)
     return Response(run.model_dump_json(), status_code=202, media_type="application/json")
 
 
@@ -209,6 +224,12 @@ async def cancel_run(
 async def delete_run(thread_id: str, run_id: str, harness: HarnessDep, user: CurrentUser) -> None:
     """Delete an ended run and its events; its messages stay in the thread."""
     await harness.runs.delete(thread_id, run_id, user)
+
+
+async def describe_runs(harness: Harness, user: Principal, runs: Sequence[RunRecord]) -> list[Run]:
+    """Return runs with their requests."""
+    requests = await harness.timeline.requests(user, runs)
+    return [Run.from_domain(run, requests.get(run.run_id)) for run in runs]
 
 
 async def begin_run(

@@ -1,7 +1,6 @@
 """Threads: /threads."""
 
-from collections.abc import AsyncIterator, Collection
-from contextlib import aclosing
+import asyncio
 from datetime import datetime
 from typing import Annotated, Literal
 
@@ -10,22 +9,23 @@ from fastapi import APIRouter, Header, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response, StreamingResponse
 
-from deerflow.domain.errors import InvalidRequest
+from deerflow.domain.errors import InvalidRequest, StateTooNew
 from deerflow.domain.identity import Principal
-from deerflow.domain.runs import RunRecord
 from deerflow.domain.threads import ThreadFilter, ThreadOrder, ThreadRecord, ThreadStatus, WaitReason
 from deerflow.gateway.dependencies import CurrentUser, HarnessDep
 from deerflow.gateway.examples import CHECKPOINT, with_examples
 from deerflow.gateway.schemas.runs import Checkpoint
-from deerflow.gateway.sse import MAX_DIGITS, STREAM_HEADERS, encode_events
+from deerflow.gateway.sse import MAX_DIGITS, STREAM_HEADERS, ThreadFollower, ThreadStreamMode
 from deerflow.harness import Harness
 from deerflow.runtime.threads.states import StateView
 
 router = APIRouter(prefix="/threads", tags=["threads"])
 
+JSON = "application/json"
+
 
 class Thread(BaseModel):
-    """Thread. Its values besides the title are at `/state`."""
+    """Thread. In lists, `values` contains only the title; the rest is at `/state`."""
 
     thread_id: str
     status: ThreadStatus
@@ -186,14 +186,23 @@ async def count_threads(body: CountThreads, harness: HarnessDep, user: CurrentUs
     return await harness.threads.count(user, body.to_filter())
 
 
-@router.get("/{thread_id}")
-async def get_thread(thread_id: str, harness: HarnessDep, user: CurrentUser) -> Thread:
-    """Get a thread with the interrupts of a paused run."""
+@router.get("/{thread_id}", response_model=Thread)
+async def get_thread(thread_id: str, harness: HarnessDep, user: CurrentUser) -> Response:
+    """Get a thread with its current values and the interrupts of a paused run."""
     thread = Thread.from_domain(await harness.threads.get(thread_id, user))
-    if thread.status != "interrupted":
-        return thread
-    asked = orjson.loads(await harness.threads.questions(thread_id, user))
-    return thread.model_copy(update={"interrupts": asked})
+    shown = thread.model_dump(mode="json", exclude={"values", "interrupts"})
+    asked = await harness.threads.questions(thread_id, user) if thread.status == "interrupted" else b"{}"
+    try:
+        values = (await harness.threads.state(thread_id, user)).values
+    except StateTooNew:
+        values = b"{}"
+    return Response(await asyncio.to_thread(encode_thread, shown, asked, values, thread.values), media_type=JSON)
+
+
+def encode_thread(shown: dict[str, object], asked: bytes, values: bytes, titled: dict[str, object]) -> bytes:
+    """Return a thread as JSON, whose `values` are those of its state with the title that lists show."""
+    own = orjson.loads(values)
+    return orjson.dumps({**shown, "values": {**own, **titled}, "interrupts": orjson.Fragment(asked)})
 
 
 @router.patch("/{thread_id}")
@@ -238,7 +247,7 @@ async def update_state(thread_id: str, body: UpdateState, harness: HarnessDep, u
 @router.get("/{thread_id}/messages")
 async def get_messages(thread_id: str, harness: HarnessDep, user: CurrentUser) -> Response:
     """Get all messages of a thread, including those no longer in the agent's context."""
-    return Response(await harness.threads.messages(thread_id, user), media_type="application/json")
+    return Response(await harness.threads.messages(thread_id, user), media_type=JSON)
 
 
 @router.get("/{thread_id}/history")
@@ -259,39 +268,26 @@ async def read_history(thread_id: str, body: ReadHistory, harness: HarnessDep, u
     upto = body.checkpoint.checkpoint_id if body.checkpoint else None
     states = await harness.threads.history(thread_id, user, body.limit, body.before_id(), body.metadata, upto)
     shown = b",".join(encode_state(thread_id, state) for state in states)
-    return Response(b"[%s]" % shown, media_type="application/json")
+    return Response(b"[%s]" % shown, media_type=JSON)
 
 
 @router.get("/{thread_id}/stream")
 async def follow_thread(
-    thread_id: str, harness: HarnessDep, user: CurrentUser, last_event_id: Annotated[str | None, Header()] = None
+    thread_id: str,
+    harness: HarnessDep,
+    user: CurrentUser,
+    stream_mode: ThreadStreamMode = "run_modes",
+    last_event_id: Annotated[str | None, Header()] = None,
 ) -> StreamingResponse:
-    """Stream the events of active and queued runs of a thread, one after the other, until none is left."""
+    """Stream the events of active and queued runs of a thread, and of later runs, until the client disconnects.
+
+    With `Last-Event-ID`, the stream continues after that event, including runs that have ended since.
+    """
     await harness.threads.get(thread_id, user)
     run_id, after = parse_thread_event_id(last_event_id)
-    begun = [await harness.runs.get(thread_id, run_id, user)] if run_id else []
-    frames = follow_runs(harness, thread_id, user, begun, after)
-    return StreamingResponse(frames, media_type="text/event-stream", headers=STREAM_HEADERS)
-
-
-async def follow_runs(
-    harness: Harness, thread_id: str, user: Principal, waiting: list[RunRecord], after: int
-) -> AsyncIterator[bytes]:
-    """Yield the frames of a thread's runs, starting with the rest of those `waiting`. Ids contain run and event."""
-    seen: set[str] = set()
-    while waiting or (waiting := await unseen_runs(harness, thread_id, user, seen)):
-        run = waiting.pop(0)
-        seen.add(run.run_id)
-        modes = await harness.runs.modes_of(run)
-        async with aclosing(encode_events(harness.runs, run, modes, after, mark=f"{run.run_id}.")) as pieces:
-            async for piece in pieces:
-                yield piece
-        after = 0
-
-
-async def unseen_runs(harness: Harness, thread_id: str, user: Principal, seen: Collection[str]) -> list[RunRecord]:
-    """Return the active and queued runs that were not streamed yet, oldest first."""
-    return [run for run in await harness.threads.unfinished_runs(user, thread_id) if run.run_id not in seen]
+    begun = await harness.runs.get(thread_id, run_id, user) if run_id else None
+    follower = ThreadFollower(harness, thread_id, user, stream_mode)
+    return StreamingResponse(follower.follow(begun, after), media_type="text/event-stream", headers=STREAM_HEADERS)
 
 
 def parse_thread_event_id(value: str | None) -> tuple[str | None, int]:
@@ -311,7 +307,7 @@ def parse_thread_event_id(value: str | None) -> tuple[str | None, int]:
 async def respond_state(harness: Harness, thread_id: str, user: Principal, checkpoint_id: str | None) -> Response:
     """Return the state of a thread at a checkpoint, or the current state."""
     state = await harness.threads.state(thread_id, user, checkpoint_id)
-    return Response(encode_state(thread_id, state), media_type="application/json")
+    return Response(encode_state(thread_id, state), media_type=JSON)
 
 
 def encode_state(thread_id: str, state: StateView) -> bytes:

@@ -1,4 +1,4 @@
-"""Give the database an id, by which a server notices that it was lost or replaced."""
+"""Give the database an id, and share links the place in the log where they end."""
 
 from uuid import uuid4
 
@@ -17,8 +17,12 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("database_id", name="pk_installation"),
     )
     op.bulk_insert(installation, [{"database_id": str(uuid4())}])
+    op.add_column("shares", sa.Column("run_position", sa.BigInteger))
+    op.add_column("shares", sa.Column("event_seq", sa.BigInteger))
 
 
 def downgrade() -> None:
     """Undo."""
+    op.drop_column("shares", "event_seq")
+    op.drop_column("shares", "run_position")
     op.drop_table("installation")

@@ -14,9 +14,9 @@ from itertools import count
 from pathlib import Path
 
 from deerflow.domain.errors import SandboxError
-from deerflow.sandbox.local.cleanup import make_temporary_folder
 from deerflow.sandbox.local.launcher.bubblewrap import Bind, build_seccomp_filter
 from deerflow.sandbox.local.output import OutputReader
+from deerflow.sandbox.local.usage import make_temporary_folder
 
 PROGRAM = Path(__file__).with_name("server.py")
 START_TIMEOUT_S = 10.0

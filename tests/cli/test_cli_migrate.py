@@ -1,0 +1,347 @@
+"""`deerflow config migrate`: a project of the public DeerFlow becomes one of ours."""
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import Result
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from typer.testing import CliRunner
+
+from deerflow.cli.config import app
+from deerflow.cli.migration import RULES_BY_KEY, convert_config, convert_extensions
+from deerflow.config.load import PublicConfigFound, load
+from deerflow.config.root import Config, is_public_config
+from deerflow.config.source import open_source
+from deerflow.domain.identity import LOCAL_USER
+from deerflow.domain.memory import MemoryScope
+from deerflow.harness import open_harness
+from deerflow.testing import ScriptedModel
+from tests.harness.support import ask_successfully
+from tests.sandbox.support import act, tool_results
+from tests.skills.support import write_skill
+
+ROOT = Path(__file__).parents[2]
+PUBLIC = """
+config_version: 34
+log_level: warn
+token_usage: {enabled: true}
+token_budget: {enabled: true, max_tokens: 200000, warn_threshold: 0.8}
+models:
+  - name: deepseek
+    use: deerflow.models.patched_deepseek:PatchedChatDeepSeek
+    model: deepseek-v4-pro
+    api_key: $DEEPSEEK_API_KEY
+    request_timeout: 600.0
+    max_retries: 2
+    supports_thinking: true
+    pricing: {currency: CNY, input_per_million: 8.0, output_per_million: 32.0, input_cache_hit_per_million: 0.8}
+    when_thinking_enabled: {extra_body: {thinking: {type: enabled}}}
+  - {name: gpt, use: "langchain_openai:ChatOpenAI", model: gpt-4, api_key: $OPENAI_API_KEY, max_retries: 2}
+  - {name: plan, use: "deerflow.models.claude_provider:ClaudeChatModel", model: claude}
+tool_groups: [{name: web}]
+tools:
+  - {name: web_search, group: web, use: "deerflow.community.ddg_search.tools:web_search_tool", backend: auto}
+  - {name: image_search, group: web, use: "deerflow.community.image_search.tools:image_search_tool"}
+  - {name: web_fetch, group: web, use: "deerflow.community.crawl4ai.tools:web_fetch_tool", token: $T}
+  - {name: bash, group: bash, use: "deerflow.sandbox.tools:bash_tool"}
+  - {name: own, group: web, use: "my_package:my_tool", speed: 3}
+sandbox: {use: "deerflow.sandbox.local:LocalSandboxProvider", allow_host_bash: false, overflow_policy: wait}
+skills: {container_path: /mnt/skills, deferred_discovery: true}
+title: {enabled: true, max_words: 600}
+memory:
+  mode: middleware
+  manager_class: deermem
+  backend_config: {debounce_seconds: 45, max_facts: 50, guaranteed_token_budget: 300, staleness_age_days: 90}
+database: {backend: sqlite, sqlite_dir: .deer-flow/data, pool_recycle: 300}
+run_ownership: {lease_seconds: 60}
+channels: {slack: {bot_token: $SLACK}}
+scheduler: {enabled: false}
+mystery: 1
+"""
+EXTENSIONS = {
+    "mcpServers": {
+        "github": {"type": "stdio", "command": "npx", "args": ["-y", "x"], "env": {"A": "$A"}, "colour": "red"},
+        "empty": {"enabled": False, "type": "http", "url": ""},
+    },
+    "middlewares": ["a:B"],
+    "skills": {"deep-research": {"enabled": False}},
+}
+
+Command = Callable[..., Result]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "config.yaml").write_text(PUBLIC)
+    return tmp_path
+
+
+@pytest.fixture
+def migrate(project: Path) -> Command:
+    """Return a function that migrates the project at `tmp_path`."""
+
+    def run(*arguments: str) -> Result:
+        environment = {"DEER_FLOW_PROJECT_ROOT": str(project), "DEER_FLOW_HOME": str(project / ".deer-flow")}
+        return CliRunner().invoke(app, ["migrate", *arguments], env=environment)
+
+    return run
+
+
+def test_converts_what_has_a_counterpart() -> None:
+    made = convert_config(yaml.safe_load(PUBLIC)).settings
+
+    assert Config.model_validate(made, by_alias=True)
+    assert (made["config_version"], made["log_level"], made["budget"]) == (1, "warning", {"max_tokens": 200000})
+    assert made["models"][0] == {
+        "name": "deepseek",
+        "use": "deerflow.models.openai_compatible:OpenAICompatibleChatModel",
+        "model": "deepseek-v4-pro",
+        "api_key": "$DEEPSEEK_API_KEY",
+        "timeout": 600.0,
+        "supports_thinking": True,
+        "when_thinking_enabled": {"extra_body": {"thinking": {"type": "enabled"}}},
+        "pricing": {"currency": "CNY", "input": 8.0, "output": 32.0, "cached_input": 0.8},
+        "base_url": "https://api.deepseek.com/v1",
+    }
+    assert made["models"][1]["max_retries"] == 2  # the class of the vendor has this setting
+    assert [tool["name"] for tool in made["tools"]] == ["web_search", "image_search", "own"]
+    assert made["tools"][1]["use"] == "deerflow.community.ddg_search.tools:image_search_tool"
+    assert made["tools"][2] == {"name": "own", "group": "web", "use": "my_package:my_tool", "speed": 3}
+    assert made["memory"] == {
+        "mode": "automatic",
+        "debounce_seconds": 45,
+        "max_facts": 50,
+        "correction_tokens": 300,
+    }
+    assert (made["skills"], made["database"]) == ({"index_limit": 0}, {"lease_seconds": 60})
+
+
+def test_lists_everything_else_with_a_reason() -> None:
+    left_out = {each.key: each.reason for each in convert_config(yaml.safe_load(PUBLIC)).left_out}
+
+    assert all(left_out.values())
+    assert set(left_out) == {
+        "token_usage",
+        "token_budget.enabled",
+        "token_budget.warn_threshold",
+        "models[0].max_retries",
+        "models[2] (plan)",
+        "tool_groups",
+        "tools[0] (web_search).backend",
+        "tools[2] (web_fetch)",
+        "sandbox.overflow_policy",
+        "skills.container_path",
+        "memory.manager_class",
+        "memory.backend_config.staleness_age_days",
+        "database.backend",
+        "database.sqlite_dir",
+        "database.pool_recycle",
+        "channels",
+        "scheduler",
+        "mystery",
+        "title.max_words",
+    }
+    assert left_out["title.max_words"] == "must be at most 20, not 600"
+
+
+def test_converts_the_extensions() -> None:
+    made = convert_extensions(EXTENSIONS)
+
+    assert made.settings == {
+        "mcpServers": {
+            "github": {"type": "stdio", "command": "npx", "args": ["-y", "x"], "env": {"A": "$A"}},
+        },
+        "skills": {"deep-research": {"enabled": False}},
+    }
+    assert {each.key: each.reason for each in made.left_out} == {
+        "mcpServers.github.colour": "the public DeerFlow has no such key, and neither has this one",
+        "middlewares": "middlewares are passed in Python: `extra_middleware`",
+        "mcpServers.empty.url": "must not be empty",
+        "mcpServers.empty": "a server of type 'http' needs 'url'",
+    }
+
+
+def test_recognizes_configurations_of_the_public_project() -> None:
+    assert is_public_config({"config_version": 34})
+    assert is_public_config({"database": {"backend": "sqlite"}})
+    assert is_public_config({"token_usage": None})
+    assert not is_public_config({"config_version": 1, "database": {"url": None}, "models": []})
+
+
+def test_a_server_says_in_one_line_what_to_do_with_such_a_file(project: Path) -> None:
+    (project / "extensions_config.json").write_text(json.dumps(EXTENSIONS))
+    with pytest.raises(PublicConfigFound) as raised:
+        load(directory=project, environment={})
+    assert str(raised.value) == (
+        "config.yaml: this is a configuration of the public DeerFlow; run: deerflow config migrate config.yaml"
+    )
+
+
+def test_keeps_the_old_files_and_writes_valid_ones(project: Path, migrate: Command) -> None:
+    extensions = project / "extensions_config.json"
+    extensions.write_text(json.dumps(EXTENSIONS))
+    (project / "config.yaml.before-migration").write_text("older")
+
+    result = migrate()
+
+    assert result.exit_code == 0, result.output
+    assert (project / "config.yaml.before-migration").read_text() == "older"
+    assert (project / "config.yaml.before-migration-2").read_text() == PUBLIC
+    assert json.loads((project / "extensions_config.json.before-migration").read_text()) == EXTENSIONS
+    written = (project / "config.yaml").read_text()
+    assert "#   channels: " in written
+    assert "config.yaml: not taken over: mystery: " in result.output
+    environment = {"DEEPSEEK_API_KEY": "k", "OPENAI_API_KEY": "k", "A": "a"}
+    assert load(directory=project, environment=environment).config.models[0].name == "deepseek"
+    assert "is not a configuration of the public DeerFlow" in migrate().output
+
+
+def test_a_dry_run_writes_nothing(project: Path, migrate: Command) -> None:
+    assert "not taken over" in migrate("--dry-run").output
+    assert [path.name for path in project.iterdir()] == ["config.yaml"]
+
+
+def test_the_guide_lists_every_key() -> None:
+    text = (ROOT / "docs" / "guides" / "migrating.md").read_text(encoding="utf-8")
+    rows = [line.split("|") for line in text.splitlines() if line.startswith("| `")]
+    listed = {row[1].strip().strip("`"): (row[2].strip().strip("`"), row[3].strip()) for row in rows if len(row) == 5}
+    expected = {
+        rule.key: ("the same" if rule.becomes == rule.key else rule.becomes or "–", rule.note)
+        for rule in RULES_BY_KEY.values()
+    }
+    assert listed == expected
+
+
+def write_public_home(home: Path) -> None:
+    """Write a state directory of the public project."""
+    user = home / "users" / "default"
+    write_skill(user / "skills" / "custom", "tidy-up")
+    write_skill(user / "skills" / "custom", "quiet")
+    (user / "skills" / "_skill_states.json").write_text(json.dumps({"quiet": {"enabled": False}}))
+    agent = user / "agents" / "helper"
+    agent.mkdir(parents=True)
+    (agent / "config.yaml").write_text("name: helper\ndescription: Helps.\nskills: []\ngithub: {bindings: []}\n")
+    (agent / "SOUL.md").write_text("You are kind.")
+    summary = {"summary": "Builds agents.", "updatedAt": "2026-05-01T09:30:00Z"}
+    (user / "memory.json").write_text(json.dumps({"version": "2.0", "user": {"workContext": summary}}))
+    fact = user / "agents" / "__default__" / "facts" / "ab" / "fact_1.md"
+    fact.parent.mkdir(parents=True)
+    source = "source: {type: conversation, threadId: t1}"
+    header = f"id: fact_1\ncategory: preference\nconfidence: 0.9\ncreatedAt: '2026-05-01T09:30:00Z'\n{source}"
+    fact.write_text(f"---\n{header}\n---\n\n# Likes tea\n\nLikes tea\n")
+    files = user / "threads" / "t1" / "user-data" / "outputs"
+    files.mkdir(parents=True)
+    (files / "report.md").write_text("# Report")
+    write_public_database(home / "data" / "deerflow.db")
+
+
+def write_public_database(file: Path) -> None:
+    """Write a SQLite file with one thread of the user and one of somebody else."""
+    file.parent.mkdir(parents=True)
+    serializer = JsonPlusSerializer()
+    messages = [HumanMessage("Write a report", id="h1"), AIMessage("Done.", id="a1")]
+    with sqlite3.connect(file) as connection:
+        connection.execute(
+            "CREATE TABLE checkpoints (thread_id TEXT, checkpoint_ns TEXT, checkpoint_id TEXT, parent TEXT, "
+            "type TEXT, checkpoint BLOB, metadata BLOB)"
+        )
+        connection.execute("CREATE TABLE threads_meta (thread_id TEXT, user_id TEXT, display_name TEXT)")
+        for thread, owner in (("t1", "default"), ("t2", "somebody")):
+            connection.execute("INSERT INTO threads_meta VALUES (?, ?, ?)", (thread, owner, "A report"))
+            for number in (1, 2):
+                state = {"v": 4, "id": str(number), "channel_values": {"messages": messages[:number]}}
+                row = (thread, "", str(number), None, *serializer.dumps_typed(state), b"{}")
+                connection.execute("INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+    connection.close()
+
+
+async def test_a_migrated_project_starts_answers_and_uses_its_skills(project: Path, migrate: Command) -> None:
+    write_public_home(project / ".deer-flow")
+    output = (await asyncio.to_thread(migrate)).output  # it has an event loop of its own
+    assert [line.partition(";")[0] for line in output.splitlines()[-7:]] == [
+        "skill quiet: taken over",
+        "skill tidy-up: taken over",
+        "agent helper: taken over",
+        "agent helper: not taken over: github: unknown key",
+        "memory: taken over, 2 entries",
+        "thread t1: taken over, 2 messages",
+        "check the result with: deerflow config check",
+    ], output
+
+    environment = {"DEEPSEEK_API_KEY": "k", "OPENAI_API_KEY": "k", "A": "a"}
+    source = open_source(directory=project, environment=environment, overrides={"tools": []})
+    path = "/mnt/skills/custom/tidy-up/SKILL.md"
+    model = ScriptedModel.saying(act("read_file", path=path), "Tidied.")
+    async with open_harness(source, model) as harness:
+        await ask_successfully(harness)
+        assert "tidy-up" in (await tool_results(harness))[0]["content"]
+        assert "tidy-up" in model.requests[0].messages[0].text
+        assert "quiet" not in model.requests[0].messages[0].text
+        memory = await harness.resources.memory.read(MemoryScope(LOCAL_USER.user_id))
+        assert [fact.content for fact in memory.facts] == ["Likes tea"]
+        assert harness.core.custom_agents.load(LOCAL_USER.user_id, "helper").soul == "You are kind."
+        state = await harness.threads.state("t1", LOCAL_USER)
+        assert [message["content"] for message in json.loads(state.values)["messages"]] == ["Write a report", "Done."]
+        assert (await harness.threads.get("t1", LOCAL_USER)).title == "A report"
+        files = project / ".deer-flow" / "users" / "local" / "threads" / "t1" / "user-data"
+        assert (files / "outputs" / "report.md").read_text() == "# Report"
+
+
+async def test_data_can_be_taken_over_later_and_what_is_here_is_kept(project: Path, migrate: Command) -> None:
+    old = project / "old"
+    assert (await asyncio.to_thread(migrate)).exit_code == 0  # there is no data yet
+    write_public_home(old)
+
+    first = (await asyncio.to_thread(migrate, "--home", str(old))).output.splitlines()
+    second = (await asyncio.to_thread(migrate, "--home", str(old))).output.splitlines()
+
+    assert "thread t1: taken over, 2 messages" in first
+    assert second[:-1] == [
+        *(f"{name}: is here already" for name in ("skill quiet", "skill tidy-up", "agent helper", "memory")),
+        "thread t1: is here already",
+    ]
+
+
+def test_asks_for_a_user_if_there_are_several(project: Path, migrate: Command) -> None:
+    for name in ("ann", "bob"):
+        (project / ".deer-flow" / "users" / name).mkdir(parents=True)
+
+    assert "has several users; choose one with --user: ann, bob" in migrate().output
+    assert "there is no user 'eve'" in migrate("--user", "eve").output
+    assert (project / "config.yaml").read_text() == PUBLIC
+    assert migrate("--user", "ann").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("log_level: info\n", "is not a configuration of the public DeerFlow; nothing was changed"),
+        ("config_version: 34\nmodels: [\n", "config.yaml:3: is not valid YAML"),
+        ("config_version: 34\ntitle: {}\ntitle: {}\n", "title"),
+    ],
+)
+def test_rejects_other_files_and_changes_nothing(project: Path, migrate: Command, text: str, problem: str) -> None:
+    (project / "config.yaml").write_text(text)
+
+    result = migrate()
+
+    assert result.exit_code == 1
+    assert problem in result.output
+    assert [path.name for path in project.iterdir()] == ["config.yaml"]
+
+
+def test_threads_of_an_unreadable_database_are_reported(project: Path, migrate: Command) -> None:
+    file = project / ".deer-flow" / "data" / "deerflow.db"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"no database at all" * 100)
+
+    result = migrate()
+
+    assert result.exit_code == 0
+    assert "deerflow.db: threads are not taken over: file is not a database" in result.output
