@@ -49,7 +49,6 @@ BY_ID = {
     "iterate_latest_changes": "the thread of a run under way",
     "find_messages": "the thread of a run under way",
     "mentions_address": "the thread of a run under way",
-    "read_title": "the thread of a run under way, or one that has just ended",
     "read_timed_events": "a run that was found by its owner",
     "read_claimed_run": "a run that was found by its owner, or is under way",
     "read_log_end": "a thread that was found by its owner",
