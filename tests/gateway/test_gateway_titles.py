@@ -53,9 +53,9 @@ async def test_a_title_of_the_user_is_listed_exported_and_searchable(harness_say
 async def test_removing_the_users_title_restores_the_generated_one(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying("Seven.")) as harness, browse(harness) as http:
         await http.post("/api/threads", json={"thread_id": "t", "metadata": {"title": "Mine"}})
-        assert (await http.get("/api/threads/t")).json()["values"] == {"title": "Mine"}
+        assert (await http.get("/api/threads/t")).json()["values"]["title"] == "Mine"
         await http.post("/api/threads/t/runs/wait", json=build_run_body("Which hills has Rome?"))
-        assert (await http.get("/api/threads/t")).json()["values"] == {"title": "Mine"}
+        assert (await http.get("/api/threads/t")).json()["values"]["title"] == "Mine"
         assert await set_title(http, "Other") == "Other"
         for nothing in (None, "", "  ", 7, ["a"]):
             assert await set_title(http, nothing) == "Which hills has Rome?"
@@ -74,7 +74,7 @@ async def test_generated_titles_do_not_replace_the_users_title(tmp_path: Path) -
         assert ended.status_code == 200 and run["status"] == "success"
         async with asyncio.timeout(10):
             await asyncio.gather(*harness.runs._background.tasks)
-        assert (await http.get("/api/threads/t")).json()["values"] == {"title": "Mine"}
+        assert (await http.get("/api/threads/t")).json()["values"]["title"] == "Mine"
         assert await set_title(http, None) not in (None, "Mine", "Which hills has Rome?")
 
 

@@ -5,7 +5,7 @@ import platform
 import shutil
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -27,6 +27,7 @@ from deerflow.persistence.engine.liveness import is_any_locked
 from deerflow.persistence.engine.maintenance import check_file, repair_file
 from deerflow.persistence.engine.sqlite import locate_checkpoints
 from deerflow.skills.authoring.lock import find_externally_changed_skills
+from deerflow.tracing.logs import is_langsmith_enabled, read_langsmith_settings
 
 MODEL_LIMIT_S = 30.0
 NEEDED_BYTES = 500_000_000
@@ -78,6 +79,7 @@ async def run_checks(config: Path | None) -> AsyncIterator[CheckResult]:
     for result in check_servers(loaded):
         yield result
     yield await asyncio.to_thread(check_skills, loaded)
+    yield check_tracing(loaded.environment)
     yield check_disk(loaded.home)
     yield check_port(loaded.config.server.host, loaded.config.server.port)
 
@@ -155,6 +157,16 @@ def check_skills(loaded: LoadedConfig) -> CheckResult:
     more = f"; and {len(changed) - MAX_LISTED} more" if len(changed) > MAX_LISTED else ""
     remedy = "they stay enabled; review the files, and delete or reinstall the skill if the change was not expected"
     return CheckResult("custom skills", "note", "; ".join(changed[:MAX_LISTED]) + more, remedy)
+
+
+def check_tracing(environment: Mapping[str, str]) -> CheckResult:
+    """Check the settings of LangSmith; nothing is sent."""
+    settings = read_langsmith_settings(environment)
+    if settings is not None:
+        return CheckResult("tracing", "ok", f"LangSmith at {settings.url}, project {settings.project!r}")
+    if is_langsmith_enabled(environment):
+        return CheckResult("tracing", "note", "on, but LANGSMITH_API_KEY is not set", "set it in .env")
+    return CheckResult("tracing", "ok", "off")
 
 
 def check_disk(home: Path) -> CheckResult:

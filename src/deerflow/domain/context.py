@@ -36,6 +36,8 @@ class RunContext:
     files: ThreadFiles
     history: ThreadHistory
     agent_name: str | None = None
+    trace_id: str = ""
+    """The id in the log lines of the run and its subagents."""
     inbox: Inbox | None = None
     """None when the run cannot receive messages."""
     ledger: ToolLedger | None = None

@@ -57,6 +57,8 @@ class InheritedState:
     """The initial state of a subagent."""
 
     state: Mapping[str, object] = field(default_factory=dict)
+    callbacks: object | None = None
+    """The callback manager with the tracers of the run, so that a subagent is part of its trace."""
 
 
 @dataclass(frozen=True, slots=True)

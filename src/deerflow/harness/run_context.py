@@ -1,6 +1,7 @@
 """Context of a run: everything that its middlewares and tools can use."""
 
 import asyncio
+import re
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -45,6 +46,7 @@ from deerflow.subagents.executor import ConcurrencyLimits, FairScheduler, Subage
 from deerflow.uploads.uploads import RunUploads
 
 T = TypeVar("T")
+TRACE_ID, TRACE_ID_CHARS = re.compile(r"[A-Za-z0-9._-]{1,64}"), 8
 
 
 @asynccontextmanager
@@ -64,6 +66,7 @@ async def open_run_context(
         files=files,
         history=JournalHistory(core.database, run.thread_id),
         agent_name=request.agent.agent_name,
+        trace_id=find_trace_id(request.metadata) or run.run_id[:TRACE_ID_CHARS],
         ledger=RunLedger(log, earlier),
         sandbox=lease,
         redact=core.source.redact,
@@ -128,6 +131,12 @@ def create_budget(core: Core, job: Job, log: RunLog) -> BudgetTracker | None:
     return BudgetTracker(
         limit, job.records.account, core.agents.prices, RunReservationLog(log), reserves_final_answer=True
     )
+
+
+def find_trace_id(metadata: Mapping[str, object]) -> str | None:
+    """Return the trace id of a request, if its metadata has one that can be logged."""
+    trace_id = metadata.get("trace_id")
+    return trace_id if isinstance(trace_id, str) and TRACE_ID.fullmatch(trace_id) else None
 
 
 def find_channel(metadata: Mapping[str, object]) -> str | None:

@@ -41,6 +41,7 @@ from deerflow.sandbox.local.usage import remove_folder
 from deerflow.sandbox.snapshots.restore import copy_tree
 from deerflow.services.prompt_assistance import TitleGenerator
 from deerflow.subagents.executor import ConcurrencyLimits, FairScheduler, SubagentExecutor
+from deerflow.tracing.logs import NewTracers, open_langsmith
 
 OpenRunContext: TypeAlias = Callable[
     [Core, Resources, StreamBridge, SubagentExecutor, Job, RunLog], AbstractAsyncContextManager[RunContext]
@@ -50,11 +51,14 @@ OpenRunContext: TypeAlias = Callable[
 class RunServices:
     """Hooks of the run engine: connects it to sandboxes, memory, usage and titles."""
 
-    def __init__(self, core: Core, resources: Resources, extraction: ExtractionQueue, bridge: StreamBridge) -> None:
+    def __init__(
+        self, core: Core, resources: Resources, extraction: ExtractionQueue, bridge: StreamBridge, tracers: NewTracers
+    ) -> None:
         self._core = core
         self._resources = resources
         self._extraction = extraction
         self._bridge = bridge
+        self._new_tracers = tracers
         self._subagents = SubagentExecutor(FairScheduler(self._subagent_limits))
         self._open_context: OpenRunContext | None = None
         self._titles = TitleGenerator(core.database, core.agents.title_model, resources.usage.record)
@@ -69,6 +73,7 @@ class RunServices:
             uses_memory=config.memory.enabled,
             requires_skill_contract=config.skills.require_contract,
             agents=self._core.agents.current_settings(),
+            callbacks=self._new_tracers(),
         )
 
     @asynccontextmanager
@@ -128,7 +133,8 @@ async def open_runs(
         process, liveness, bridge = await stack.enter_async_context(join_processes(core))
         journal = Journal(database, bridge)
         stack.push_async_callback(journal.aclose)
-        hooks = RunServices(core, resources, extraction, bridge)
+        tracers = await stack.enter_async_context(open_langsmith(core.source.current.environment))
+        hooks = RunServices(core, resources, extraction, bridge, tracers)
         worker = RunWorker(core.agents, hooks, core.file_changes, metrics)
         runs = RunManager(database, journal, bridge, worker, hooks, process, metrics)
         metrics.readers.set_function(bridge.reader_count)

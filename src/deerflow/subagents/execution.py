@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from langchain_core.callbacks import BaseCallbackManager
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.errors import GraphRecursionError
@@ -60,6 +61,8 @@ class TaskExecution:
         started_at = time.monotonic()
         config = self.subagent.config
         self.report("task_started", subagent_type=config.name, prompt=self.order.prompt)
+        about = context.trace_id, config.name, self.order.task_id
+        logger.info("[trace=%s] subagent %s starting task %s", *about)
         outcome = await self._run_bounded(context, inherited)
         done = replace(
             outcome,
@@ -69,6 +72,7 @@ class TaskExecution:
             duration_s=time.monotonic() - started_at,
         )
         self.report_end(done)
+        logger.info("[trace=%s] subagent %s: task %s %s after %.1f s", *about, done.status, done.duration_s)
         return done
 
     async def _run_bounded(self, context: RunContext, inherited: InheritedState) -> TaskOutcome:
@@ -90,7 +94,7 @@ class TaskExecution:
         except Exception as error:
             if limit.expired():
                 return TaskOutcome("timed_out", self.answer, f"it took longer than {config.timeout_seconds:g} s")
-            logger.exception("subagent failed in run %s", context.run_id)
+            logger.exception("[trace=%s] subagent failed in run %s", context.trace_id, context.run_id)
             return TaskOutcome("failed", self.answer, str(error) or type(error).__name__)
 
     @property
@@ -103,6 +107,8 @@ class TaskExecution:
             "recursion_limit": STEPS_PER_TURN * self._max_turns,
             "run_name": self.subagent.config.name,
         }
+        if isinstance(inherited.callbacks, BaseCallbackManager):
+            options["callbacks"] = inherited.callbacks
         prompt = HumanMessage(self.order.prompt)
         states = self.subagent.graph.astream(
             {**inherited.state, "messages": [prompt]}, options, context=context, stream_mode="values"

@@ -12,8 +12,11 @@ from typing import Any, Literal
 
 import orjson
 from langchain.tools import ToolRuntime
+from langchain_core.callbacks import AsyncCallbackManager, BaseCallbackHandler, BaseCallbackManager
 from langchain_core.messages import ToolMessage
+from langchain_core.runnables.config import ensure_config
 from langchain_core.tools import BaseTool
+from langchain_core.tracers import LangChainTracer
 from langgraph.types import Command
 from pydantic import Field, create_model
 
@@ -84,7 +87,16 @@ def get_subagents(runtime: ToolRuntime[RunContext]) -> tuple[Subagents, Inherite
     if subagents is None:
         raise InvalidRequest("work cannot be given to others here; do it yourself")
     state: Mapping[str, object] = runtime.state
-    return subagents, InheritedState({key: state[key] for key in INHERITED if state.get(key)})
+    return subagents, InheritedState({key: state[key] for key in INHERITED if state.get(key)}, find_tracers())
+
+
+def find_tracers() -> AsyncCallbackManager | None:
+    """Return the tracers of the current tool call, without the handlers that stream to the reader of the run."""
+    manager = ensure_config().get("callbacks")
+    if not isinstance(manager, BaseCallbackManager):
+        return None
+    tracers: list[BaseCallbackHandler] = [each for each in manager.handlers if isinstance(each, LangChainTracer)]
+    return AsyncCallbackManager(tracers, tracers, manager.parent_run_id) if tracers else None
 
 
 def build_task_message(order: TaskRequest, outcome: TaskOutcome) -> ToolMessage:

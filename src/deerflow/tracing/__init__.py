@@ -1,1 +1,1 @@
-"""Logs and metrics of the server."""
+"""Logs, metrics and traces of the server."""

@@ -1,15 +1,19 @@
-"""Log formats, and the ids of request, run and thread in every log line."""
+"""Log formats, the ids of request, run and thread in every log line, and traces of runs in LangSmith."""
 
+import asyncio
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TextIO
 
 import orjson
+from langchain_core.tracers import LangChainTracer
+from langsmith import Client
 
 from deerflow.config.sections.server import LogFormat
 
@@ -91,3 +95,60 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["trace"] = self._redact(self.formatException(record.exc_info))
         return orjson.dumps(line, default=repr).decode()
+
+
+LANGSMITH_SWITCHES = ("LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING_V2", "LANGCHAIN_TRACING")
+LANGSMITH_URL, LANGSMITH_PROJECT = "https://api.smith.langchain.com", "default"
+FLUSH_LIMIT_S = 2.0
+"""Time to send what is left when the server stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class LangSmithSettings:
+    """Settings of LangSmith, from the environment or `.env`."""
+
+    api_key: str
+    url: str = LANGSMITH_URL
+    project: str = LANGSMITH_PROJECT
+    workspace_id: str | None = None
+
+
+def read_langsmith_settings(environment: Mapping[str, str]) -> LangSmithSettings | None:
+    """Return the settings of LangSmith, None when tracing is off or there is no key."""
+    if not is_langsmith_enabled(environment):
+        return None
+
+    def read(name: str) -> str | None:
+        return environment.get(f"LANGSMITH_{name}") or environment.get(f"LANGCHAIN_{name}") or None
+
+    key = read("API_KEY")
+    if key is None:
+        return None
+    url, project = read("ENDPOINT") or LANGSMITH_URL, read("PROJECT") or LANGSMITH_PROJECT
+    return LangSmithSettings(key, url, project, read("WORKSPACE_ID"))
+
+
+def is_langsmith_enabled(environment: Mapping[str, str]) -> bool:
+    """Return whether the environment turns tracing on."""
+    return any(environment.get(name, "").strip().lower() in ("true", "1") for name in LANGSMITH_SWITCHES)
+
+
+NewTracers = Callable[[], list[LangChainTracer]]
+"""Returns the tracers of a new run."""
+
+
+@asynccontextmanager
+async def open_langsmith(environment: Mapping[str, str]) -> AsyncIterator[NewTracers]:
+    """Yield a function for the tracers of each run, none when tracing is off. What is left is sent at the end."""
+    settings = read_langsmith_settings(environment)
+    if settings is None:
+        if is_langsmith_enabled(environment):
+            logging.getLogger(__name__).warning("runs are not traced: LANGSMITH_API_KEY is not set")
+        yield list
+        return
+    client = Client(settings.url, api_key=settings.api_key, workspace_id=settings.workspace_id)
+    try:
+        yield lambda: [LangChainTracer(project_name=settings.project, client=client)]
+    finally:
+        await asyncio.to_thread(client.flush, FLUSH_LIMIT_S)
+        await asyncio.to_thread(client.close, 0)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import BaseMessage
 
 from deerflow.agents.spec import AgentSettings
@@ -78,6 +79,8 @@ class ResolvedSettings:
     uses_memory: bool
     requires_skill_contract: bool
     agents: AgentSettings
+    callbacks: Sequence[BaseCallbackHandler] = ()
+    """Callback handlers of the run, such as a tracer."""
 
 
 @dataclass(frozen=True, slots=True)

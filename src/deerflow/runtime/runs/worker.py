@@ -196,6 +196,7 @@ class RunWorker:
             "metadata": {RUN_KEY: job.run.run_id},
             "recursion_limit": job.request.recursion_limit or job.settings.recursion_limit,
             "run_name": job.run.assistant_id,
+            "callbacks": list(job.settings.callbacks),
         }
 
 
