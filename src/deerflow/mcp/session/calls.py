@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from deerflow.community.web.http import TlsTrust
 from deerflow.config.sections.extensions import McpServerConfig
 from deerflow.mcp.auth.types import TokenProvider
 from deerflow.mcp.status import ServerListing
@@ -148,3 +149,4 @@ class SessionDependencies:
     tokens: TokenProvider
     prune_homes: Callable[[Collection[str]], Awaitable[None]] | None = None
     """Removes the home folders of processes whose entry no longer exists."""
+    trust: TlsTrust = field(default_factory=TlsTrust)

@@ -196,7 +196,7 @@ class ServerSession:
     @asynccontextmanager
     async def _connect(self) -> AsyncIterator[Streams]:
         if self._address.config.type != "stdio":
-            async with connect_http(self._address, self._dependencies.tokens, self._fail) as streams:
+            async with connect_http(self._address, self._dependencies, self._fail) as streams:
                 yield streams
             return
         self._service = await self._dependencies.start(await asyncio.to_thread(build_service_spec, self._address))

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from deerflow.domain.errors import DeerFlowError
 from deerflow.mcp.auth.types import TokenProvider
-from deerflow.mcp.session.calls import ServerAddress
+from deerflow.mcp.session.calls import ServerAddress, SessionDependencies
 from deerflow.mcp.status import McpServerError
 from deerflow.sandbox.jobs.services import MAX_MESSAGE, MB, LineProtocol, ProtocolViolation, Service
 
@@ -98,19 +98,21 @@ def parse_message(line: bytes) -> JSONRPCMessage | None:
 
 
 @asynccontextmanager
-async def connect_http(address: ServerAddress, tokens: TokenProvider, fail: FailureHandler) -> AsyncIterator[Streams]:
+async def connect_http(
+    address: ServerAddress, dependencies: SessionDependencies, fail: FailureHandler
+) -> AsyncIterator[Streams]:
     """Yield the message streams of a remote server; `fail` gets errors that the library swallows."""
     url = address.config.url or ""
-    auth = TokenAuth(address, tokens, fail)
+    auth = TokenAuth(address, dependencies.tokens, fail)
+    certificates = await dependencies.trust.context()
 
     def create_client(
         headers: dict[str, str] | None = None,
         timeout: httpx.Timeout | None = None,
         auth: httpx.Auth | None = None,
     ) -> httpx.AsyncClient:
-        return httpx.AsyncClient(
-            headers=headers, timeout=timeout, auth=auth, transport=BoundedTransport(httpx.AsyncHTTPTransport(), fail)
-        )
+        transport = BoundedTransport(httpx.AsyncHTTPTransport(verify=certificates), fail)
+        return httpx.AsyncClient(headers=headers, timeout=timeout, auth=auth, transport=transport)
 
     headers = dict(address.config.headers)
     if address.config.type == "sse":
