@@ -754,6 +754,7 @@ export interface components {
        * }
        */
       readonly token_usage?: components["schemas"]["TokenUsage"];
+      readonly problem?: string | null;
     };
     readonly ModelsFeature: {
       readonly count: number;
