@@ -3,25 +3,42 @@
 import asyncio
 import json
 import os
+import pty
+import signal
 import socket
 import subprocess
 import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import deerflow
 from deerflow.cli.serve import is_loopback
 from deerflow.gateway.page import STATIC
-from deerflow.testing import ScriptedServer, calling
+from deerflow.testing import Answer, ScriptedServer, Stall, calling
 
 pytestmark = pytest.mark.slow
 
 DEERFLOW = Path(sys.executable).parent / "deerflow"
+SOURCES = Path(deerflow.__file__).parents[1]
+ASKING = calling("ask_clarification", question="Black or green?", clarification_type="missing_info")
+KETTLE = """def boil(cups: int) -> str:
+    '''Boil water.
+
+    Args:
+        cups: How much.
+    '''
+    return "It boils."
+"""
+APPROVAL = {"tools": [{"name": "boil", "group": "kitchen", "use": "kettle:boil", "approval": "always"}]}
+BOIL = calling("boil", cups=2)
 
 
 def run(directory: Path, *arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
-    variables = {"PATH": os.defpath, "HOME": str(directory), **environment}
+    variables = {"PATH": os.defpath, "HOME": str(directory), "PYTHONPATH": str(SOURCES), **environment}
     return subprocess.run(
         [DEERFLOW, *arguments], cwd=directory, env=variables, input=stdin, capture_output=True, text=True, timeout=60,
         check=False,
@@ -50,6 +67,77 @@ async def test_chat_prints_subagent_progress_to_standard_error(tmp_path: Path) -
     lines = [line for line in result.stderr.splitlines() if line.startswith("[Look around] ")]
     started, calls, completed = (line.removeprefix("[Look around] ") for line in lines)
     assert (started, calls) == ("started (general-purpose)", "calls ls") and completed.startswith("completed after ")
+
+
+@asynccontextmanager
+async def chat(
+    directory: Path, turns: Sequence[Any], typed: str | None = None, **config: Any
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, ScriptedServer]]:
+    """Yield `deerflow chat` with a scripted model, on a terminal where `typed` was entered, or without one."""
+    async with ScriptedServer(turns) as model:
+        entry = model.model_config().model_dump(mode="json", exclude_none=True)
+        (directory / "config.yaml").write_text(json.dumps({"models": [entry], "title": {"enabled": False}, **config}))
+        (directory / "kettle.py").write_text(KETTLE)
+        terminal, stdin = pty.openpty()
+        os.write(terminal, (typed or "").encode())
+        process = await asyncio.create_subprocess_exec(
+            *(DEERFLOW, "chat", "Make tea", "--thread", "t"),
+            cwd=directory,
+            env={"PATH": os.defpath, "HOME": str(directory), "PYTHONPATH": f"{SOURCES}:{directory}"},
+            stdin=asyncio.subprocess.DEVNULL if typed is None else stdin,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            async with asyncio.timeout(60):
+                yield process, model
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+            os.close(terminal)
+            os.close(stdin)
+
+
+async def test_chat_asks_questions_of_the_agent_on_a_terminal(tmp_path: Path) -> None:
+    async with chat(tmp_path, [ASKING, "Green it is."], "green\n") as (process, model):
+        output, errors = await process.communicate()
+    assert process.returncode == 0, errors
+    assert "Black or green?" in output.decode() and output.decode().endswith("Green it is.\n")
+    assert model.requests[-1].messages[-1]["content"] == "green"
+
+
+async def test_chat_without_a_terminal_prints_questions_and_ends_with_code_3(tmp_path: Path) -> None:
+    async with chat(tmp_path, [ASKING]) as (process, _):
+        output, errors = await process.communicate()
+    assert process.returncode == 3 and "Black or green?" in output.decode()
+    assert errors.decode().splitlines()[-1].startswith("the agent waits for an answer: open thread t in the page")
+
+
+@pytest.mark.parametrize(("typed", "decided"), [("y\n", "It boils."), ("n\n", "reject")])
+async def test_chat_asks_for_approvals_on_a_terminal(tmp_path: Path, typed: str, decided: str) -> None:
+    async with chat(tmp_path, [BOIL, "Done."], typed, **APPROVAL) as (process, model):
+        output, errors = await process.communicate()
+    assert process.returncode == 0, errors
+    assert output.decode().endswith("Done.\n")
+    assert 'approval needed: boil {"cups": 2}' in errors.decode()
+    assert decided in str(model.requests[-1].messages[-1]["content"])
+
+
+async def test_chat_without_a_terminal_prints_approvals_and_ends_with_code_3(tmp_path: Path) -> None:
+    async with chat(tmp_path, [BOIL], **APPROVAL) as (process, _):
+        _, errors = await process.communicate()
+    assert process.returncode == 3
+    assert "approval needed: boil" in errors.decode() and "the agent waits for an approval" in errors.decode()
+
+
+async def test_chat_ends_quietly_on_ctrl_c(tmp_path: Path) -> None:
+    async with chat(tmp_path, [Stall(Answer("Working"))]) as (process, model):
+        await model.waiting.wait()
+        process.send_signal(signal.SIGINT)
+        _, errors = await process.communicate()
+    assert process.returncode == 130, errors
+    assert "Traceback" not in errors.decode() and "Aborted" not in errors.decode()
 
 
 def test_chat_refuses_an_empty_message(tmp_path: Path) -> None:

@@ -141,3 +141,13 @@ def test_does_not_log_a_reverted_edit(source: ConfigSource, tmp_path: Path, capl
     source.refresh()
 
     assert len(caplog.messages) == 1
+
+
+@pytest.mark.parametrize("key", ["ollama", "EMPTY", "none", "x", "sk-1234", "sk-no-key-required", "LM-Studio"])
+def test_short_keys_and_placeholders_are_not_replaced_in_texts(tmp_path: Path, key: str) -> None:
+    write = f"models: [{{name: m, use: 'a:B', model: m, api_key: {key!r}}}]\n"
+    (tmp_path / "config.yaml").write_text(write)
+    source = open_source(directory=tmp_path, environment={"OTHER_API_KEY": "sk-0123456789"})
+
+    text = f"model {key} is empty; none of x, ollama or EMPTY"
+    assert source.redact(f"{text}: sk-0123456789") == f"{text}: ********"

@@ -18,6 +18,28 @@ async def get_all(home: Path, *paths: str, **config: object) -> list[httpx.Respo
         return [await http.get(path) for path in paths]
 
 
+async def test_models_follow_the_configuration_and_an_invalid_one_is_shown_without_secrets(tmp_path: Path) -> None:
+    file, entry = tmp_path / "config.yaml", {"use": "deerflow.models.demo:DemoChatModel", "model": "demo"}
+    secret = "sk-0123456789abcdef"
+
+    def write(**config: object) -> None:
+        file.write_text(yaml.safe_dump(config))
+
+    write(models=[{"name": "heron", **entry}])
+    source = open_source(file, directory=tmp_path, environment={"EXAMPLE_API_KEY": secret})
+    async with open_harness(source) as harness, browse(harness) as http:
+        first = (await http.get("/api/models")).json()
+        assert (first["default"], first["problem"]) == ("heron", None)
+        write(models=[{"name": "egret", **entry}], title={"enabled": False})
+        assert (await http.get("/api/models")).json()["default"] == "egret"
+        write(models=[{"name": "ibis", **entry, "supports_vision": secret}], title={"enabled": False})
+        shown = (await http.get("/api/models")).json()
+        assert shown["default"] == "egret" and "supports_vision" in shown["problem"]
+        assert secret not in shown["problem"]
+        write(models=[{"name": "ibis", **entry}])
+        assert (await http.get("/api/models")).json()["problem"] is None
+
+
 async def test_tools_have_a_source_and_an_approval_setting(tmp_path: Path) -> None:
     web = {"name": "web_fetch", "group": "web", "use": "deerflow.community.web_fetch.tools:web_fetch_tool"}
     (response,) = await get_all(tmp_path, "/api/tools", tools=[{**web, "approval": "always"}])

@@ -224,6 +224,15 @@ async def test_downloads_are_limited_in_size_and_time(tmp_path: Path, host: Skil
         await quick.download(SkillAddress(REPOSITORY))
 
 
+async def test_a_small_repository_that_unpacks_to_a_large_archive_is_refused_at_once(host: SkillHost) -> None:
+    noise = hashlib.shake_256(b"noise").hexdigest(30_000)  # one object in the repository, many files in the archive
+    copies = {f"assets/{number}.txt": noise for number in range(40)}
+    host.commit({"SKILL.md": SKILL.format(body="Boil."), **copies})
+
+    with pytest.raises(SkillUnavailable, match="has more than"):
+        await host.downloader(DownloadLimits(seconds=30, bytes=300_000)).download(SkillAddress(REPOSITORY))
+
+
 async def test_missing_repositories_and_refs_are_named(tmp_path: Path, host: SkillHost) -> None:
     host.commit({"README.md": "No skill.\n"}, "empty")
     host.commit({"SKILL.md": SKILL.format(body="Boil.")})

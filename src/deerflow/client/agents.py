@@ -96,8 +96,13 @@ async def delete_agent(session: HarnessSession, name: str) -> None:
 async def list_models(session: HarnessSession) -> dict[str, Any]:
     """Return the configured models and the default."""
     cards = session.harness.core.agents.model_cards()
-    token_usage = {"enabled": True}
-    return {"models": [asdict(card) for card in cards], "default": cards[0].name, "token_usage": token_usage}
+    source = session.harness.core.source
+    return {
+        "models": [asdict(card) for card in cards],
+        "default": cards[0].name,
+        "token_usage": {"enabled": True},
+        "problem": source.redact(source.problem) if source.problem else None,
+    }
 
 
 async def get_model(session: HarnessSession, name: str) -> dict[str, Any]:

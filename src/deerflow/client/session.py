@@ -14,6 +14,7 @@ from deerflow.harness import Harness
 
 P = ParamSpec("P")
 T = TypeVar("T")
+CANCEL_LIMIT_S = 5.0
 
 
 class HarnessLoop:
@@ -31,8 +32,22 @@ class HarnessLoop:
             raise
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` in the loop, block until it is done and return its result."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        """Run `work` in the loop, block until it is done and return its result. Ctrl+C cancels it."""
+        ended = threading.Event()
+
+        async def run() -> T:
+            try:
+                return await work
+            finally:
+                ended.set()
+
+        future = asyncio.run_coroutine_threadsafe(run(), self._loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            ended.wait(CANCEL_LIMIT_S)  # a generator cannot be closed while it runs
+            raise
 
     async def acall(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` in the loop, await it in the caller's loop and return its result."""

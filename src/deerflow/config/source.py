@@ -11,12 +11,9 @@ from typing import Any, TypeVar
 from deerflow.config.load import CONFIG_NAME, LoadedConfig, load
 from deerflow.config.loader.document import KeyPath
 from deerflow.config.loader.files import FileStamp
-from deerflow.config.loader.validation import CREDENTIALS_IN_URL, MASK, NO_VARIABLES, is_secret
+from deerflow.config.loader.validation import CREDENTIALS_IN_URL, MASK, NO_VARIABLES, is_redactable, is_secret
 from deerflow.config.sections.base import Settings
 from deerflow.domain.errors import ConfigError
-
-MIN_SECRET_CHARS = 8
-"""Shorter values occur in any text and protect nothing."""
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +124,7 @@ class Redactor:
             *find_secrets(loaded.extensions.model_dump()),
             *find_secrets(dict(loaded.environment)),
         }
-        longest_first = sorted((text for text in texts if len(text) >= MIN_SECRET_CHARS), key=len, reverse=True)
+        longest_first = sorted(filter(is_redactable, texts), key=len, reverse=True)
         self._secrets = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
 
     def __call__(self, text: str) -> str:

@@ -236,12 +236,14 @@ class GitRepository:
             start_new_session=True,
         )
         assert process.stdout is not None and process.stderr is not None
+        messages = asyncio.ensure_future(read_bounded(process.stderr, self.limits.bytes))
         try:
-            output, errors = await asyncio.gather(
-                read_bounded(process.stdout, self.limits.bytes), read_bounded(process.stderr, self.limits.bytes)
-            )
-            status = await process.wait()
+            output = await read_bounded(process.stdout, self.limits.bytes)
+            if not process.stdout.at_eof():  # the command waits for a reader, and would not end
+                raise SkillUnavailable(f"{self.url} has more than {self.limits.bytes // 1024**2} MB")
+            errors, status = await messages, await process.wait()
         finally:
+            messages.cancel()
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()

@@ -758,6 +758,7 @@ export interface components {
        * }
        */
       readonly token_usage?: components["schemas"]["TokenUsage"];
+      readonly problem?: string | null;
     };
     readonly ModelsFeature: {
       readonly count: number;

@@ -11,6 +11,8 @@ export type KeyStatus = Schemas["Model"]["key"];
 export type ModelsAnswer = {
   readonly models: readonly ModelInfo[];
   readonly default: string | null;
+  /** Error in a changed configuration; the server uses the last valid version. */
+  readonly problem?: string | null;
 };
 
 export type Starter = Schemas["Starter"];

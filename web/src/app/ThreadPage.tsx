@@ -1,6 +1,7 @@
 /** A conversation with the side panel. */
 
 import { lazy, Suspense } from "react";
+import { ConfigBanner } from "@/app/ConfigBanner";
 import { Header, useOpenTitle } from "@/app/Header";
 import { SandboxBanner } from "@/app/SandboxBanner";
 import { type FileActions, FileActionsProvider } from "@/features/chat/message/FileActions";
@@ -22,6 +23,7 @@ export function ThreadPage() {
     <div className="flex min-h-0 flex-1">
       <div className="flex min-w-0 flex-1 flex-col">
         <Header />
+        <ConfigBanner />
         <SandboxBanner />
         <FileActionsProvider actions={FILE_ACTIONS}>
           <ThreadView />

@@ -341,6 +341,8 @@ export const en = {
     host: "On this machine, without isolation",
     none: "Off",
   },
+  invalidConfig: "The configuration is invalid",
+  invalidConfigHint: "The server uses the last valid version.",
   unsafe: "Commands run on this machine without isolation",
   unsafeHint: "The agent can read, change and delete everything the server’s user account can.",
   commandsOff: "Commands are turned off on this server.",

@@ -314,6 +314,8 @@ export const zh: Strings = {
     host: "直接在本机运行，没有隔离",
     none: "已关闭",
   },
+  invalidConfig: "配置无效",
+  invalidConfigHint: "服务器使用上一个有效的版本。",
   unsafe: "命令直接在本机运行，没有隔离",
   unsafeHint: "服务器账户能读取、修改和删除的内容，智能体都能。",
   commandsOff: "此服务器已关闭命令执行。",

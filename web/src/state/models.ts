@@ -14,8 +14,15 @@ export function modelsQuery(gateway: Gateway) {
     queryKey: MODELS_KEY,
     queryFn: () => gateway.models(),
     staleTime: Number.POSITIVE_INFINITY,
+    // The configuration is usually changed in another window.
+    refetchOnWindowFocus: "always",
     ...IMMEDIATE,
   });
+}
+
+/** Return the error in the server's configuration files, if there is one. */
+export function useConfigProblem(): string | null {
+  return useQuery(modelsQuery(useGateway())).data?.problem ?? null;
 }
 
 export function useModels(): LoadState<ModelsAnswer> & { readonly reload: () => void } {

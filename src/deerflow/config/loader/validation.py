@@ -28,6 +28,24 @@ NO_VARIABLES: Mapping[KeyPath, tuple[str, ...]] = MappingProxyType({})
 SECRET_WORDS = re.compile(
     r"(^|[_-])(api[_-]?keys?|token|secret|password|passwd|authorization|credentials?)$|_key$", re.I
 )
+MIN_SECRET_CHARS = 8
+"""Shorter values occur in any text and protect nothing."""
+PLACEHOLDER_KEYS = frozenset(
+    {
+        "ollama",
+        "empty",
+        "none",
+        "null",
+        "x",
+        "lm-studio",
+        "no-key",
+        "no-key-required",
+        "sk-no-key-required",
+        "not-needed",
+    }
+    | {"not-used", "unused", "placeholder", "anything", "dummy", "dummy-key", "changeme", "your-api-key"}
+)
+"""Values that people write as a key where none is needed, in lower case."""
 CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 
@@ -36,6 +54,11 @@ def is_secret(path: KeyPath) -> bool:
     names = [key for key in path if isinstance(key, str)]
     # `openAIApiKey` and `X-Api-Key` name the same thing.
     return any(SECRET_WORDS.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)) for name in names)
+
+
+def is_redactable(secret: str) -> bool:
+    """Return True if a secret is replaced in texts: not if it is a word that error messages contain anyway."""
+    return len(secret) >= MIN_SECRET_CHARS and secret.lower() not in PLACEHOLDER_KEYS
 
 
 def mask(value: Any, variables: Mapping[KeyPath, tuple[str, ...]] = NO_VARIABLES, path: KeyPath = ()) -> Any:

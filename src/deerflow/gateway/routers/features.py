@@ -45,6 +45,8 @@ class Models(BaseModel):
     models: list[Model]
     default: str
     token_usage: TokenUsage = TokenUsage()
+    problem: str | None = None
+    """Error in the configuration files as they are now; the last valid version is in use. Null if they are valid."""
 
 
 class Starter(BaseModel):
@@ -64,9 +66,11 @@ class Starters(BaseModel):
 
 @models_router.get("/models")
 async def list_models(harness: HarnessDep, user: CurrentUser) -> Models:
-    """List the configured models."""
-    cards = harness.core.agents.model_cards()
-    return Models(models=[Model.from_domain(card) for card in cards], default=cards[0].name)
+    """List the configured models as they are now, and the error in a changed configuration that is invalid."""
+    cards = await asyncio.to_thread(harness.core.agents.model_cards)
+    source = harness.core.source
+    problem = source.redact(source.problem) if source.problem else None
+    return Models(models=[Model.from_domain(card) for card in cards], default=cards[0].name, problem=problem)
 
 
 @models_router.get("/models/{name}")

@@ -10,6 +10,7 @@ from urllib.request import getproxies, proxy_bypass
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
 
+from deerflow.config.loader.validation import is_redactable
 from deerflow.domain.errors import ModelRejected, ModelStreamCut, ModelTimeout, ModelUnavailable
 from deerflow.models.openai_compatible.vendors import ResponseMeter, make_response_error
 
@@ -79,7 +80,7 @@ class Endpoint:
     async def _raise_failure(self, response: aiohttp.ClientResponse) -> None:
         if response.status >= 400:
             body = await _read_error_body(response.content)
-            if self.api_key:
+            if self.api_key and is_redactable(self.api_key):
                 body = body.replace(self.api_key.encode(), b"[key]")
             raise make_response_error(response.status, response.headers, body)
         if response.status >= 300:

@@ -4,6 +4,7 @@ import type { RunError } from "@/run/reduce";
 import { followRun, type RunSource } from "@/run/stream";
 import type { Dependencies } from "@/state/actions/dependencies";
 import type { ThreadActions } from "@/state/actions/threadActions";
+import { MODELS_KEY } from "@/state/models";
 
 export interface RunReader {
   /** Aborted when another thread is opened; the run itself continues. */
@@ -18,7 +19,7 @@ export interface RunReader {
 }
 
 export function createRunReader(
-  { gateway, store, retryPolicy, now }: Dependencies,
+  { gateway, store, queries, retryPolicy, now }: Dependencies,
   threads: ThreadActions,
 ): RunReader {
   const { get, dispatch, dispatchBatched } = store;
@@ -86,6 +87,8 @@ export function createRunReader(
       await readQueued(threadId);
       if (signal.aborted) return;
       threads.touch(threadId, get().conversation.run.phase === "failed" ? "error" : "idle");
+      // A run uses the configuration of its start, which may have changed since the models were loaded.
+      void queries.invalidateQueries({ queryKey: MODELS_KEY });
       await threads.refreshThreads();
     },
   };
