@@ -31,6 +31,7 @@ async def get_thread(session: HarnessSession, thread_id: str) -> dict[str, Any]:
     threads = session.harness.threads
     thread = serialize_thread(await threads.get(thread_id, LOCAL_USER))
     thread["interrupts"] = orjson.loads(await threads.questions(thread_id, LOCAL_USER))
+    thread["values"] = {**orjson.loads((await threads.state(thread_id, LOCAL_USER)).values), **thread["values"]}
     history = await threads.history(thread_id, LOCAL_USER, MAX_CHECKPOINTS)
     return {**thread, "checkpoints": [serialize_checkpoint(state) for state in history]}
 

@@ -191,7 +191,7 @@ def normalize_entry(entry: Any) -> Any:
     kind = next((key for key in ("type", "transport") if key in renamed), None)
     if kind is None and isinstance(url := renamed.get("url"), str) and "command" not in renamed:
         renamed["type"] = "sse" if url.rstrip("/").endswith("/sse") else "http"
-    elif kind is not None and renamed[kind] in HTTP_TYPES:
+    elif kind is not None and isinstance(renamed[kind], str) and renamed[kind] in HTTP_TYPES:
         renamed[kind] = "http"
     if isinstance(renamed.get("disabled"), bool):
         is_disabled = renamed.pop("disabled")
