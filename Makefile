@@ -56,8 +56,8 @@ test-fast: tools ## Python tests without browser, containers, other servers and 
 test-changed: tools ## The same, of the folders that differ from main
 	$(PYTEST) -q $(FAST) $$($(BIN)/python scripts/changed_tests.py)
 
-test-nightly: tools ## The fuzz tests with 20,000 random examples each
-	$(PYTEST) --hypothesis-profile=nightly --timeout=36000 tests/runtime/test_fuzz.py
+test-nightly: tools system ## The fuzz tests with 20,000 random examples each, and MCP servers as published today
+	$(PYTEST) --nightly --hypothesis-profile=nightly --timeout=36000 tests/runtime/test_fuzz.py tests/mcp/test_pasted_entries.py
 
 test-bare: system ## All of it in a fresh Debian with only what the README asks for (root; TARGET=test)
 	@$(PYTHON) scripts/test_bare.py $(TARGET)

@@ -42,8 +42,15 @@ SLOW_S = 300
 """Timeout of slow tests on a busy machine."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by the fixtures they use."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option for tests that are not part of every run."""
+    parser.addoption("--nightly", action="store_true", help="also run tests that download what is newest today")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark tests by the fixtures they use; leave out nightly ones."""
+    if not config.getoption("nightly"):
+        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
         parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()

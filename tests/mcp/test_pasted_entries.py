@@ -18,7 +18,7 @@ from deerflow.sandbox.sandbox_provider import HostContext
 from tests.mcp.support import NoTokens
 from tests.support import needs
 
-pytestmark = [pytest.mark.external, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.external, pytest.mark.nightly, pytest.mark.timeout(600)]
 
 FROM_NPM = """
 {
