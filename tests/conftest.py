@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import Phase, settings
@@ -121,6 +122,13 @@ def fast_migration(database_template: Engine, monkeypatch: pytest.MonkeyPatch) -
         schema.migrate(engine)
 
     monkeypatch.setattr(sqlite, "migrate", copy_or_migrate)
+
+
+@pytest.fixture
+def disk_path() -> Iterator[Path]:
+    """Yield a folder that is not below `/dev`, of which every sandbox has its own; other tests write to memory."""
+    with TemporaryDirectory(prefix="deerflow-test-", dir="/var/tmp") as folder:
+        yield Path(folder).resolve()
 
 
 @pytest.fixture

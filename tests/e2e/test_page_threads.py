@@ -49,7 +49,7 @@ async def test_a_thread_is_renamed_pinned_and_archived_and_stays_so_after_a_relo
 
 
 async def test_a_generated_title_appears_without_a_reload(tmp_path: Path, visitor: Visitor) -> None:
-    async with ScriptedServer(["Green is steeped at seventy degrees.", "How to steep tea"]) as model:
+    async with ScriptedServer(["Green is steeped at seventy degrees.", "How to steep tea"], titles=True) as model:
         with serve_model(tmp_path, model, title={"model_name": model.model_config().name}) as server:
             page = await visitor.open(server.url, reduced_motion="reduce")
             await start_thread(page, "tell me at length how tea is made")

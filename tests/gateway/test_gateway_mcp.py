@@ -101,7 +101,9 @@ PASTED = """
 """
 
 
-def test_pasted_servers_of_other_programs_are_added(server: PopulatedServer, http: httpx.Client) -> None:
+def test_pasted_servers_of_other_programs_are_added(
+    server: PopulatedServer, http: httpx.Client, disk_path: Path
+) -> None:
     write_extensions(server.home, remote=REMOTE)
     added = http.post("/api/mcp/import", json={"text": PASTED})
     assert added.status_code == 200, added.text
@@ -122,7 +124,7 @@ def test_pasted_servers_of_other_programs_are_added(server: PopulatedServer, htt
         ('{"mcpServers": {"a": {"command": "uvx"}, "b": {"command": "bash"}}}', "b.command: 'bash' is not one of"),
         ('{"mcpServers": {"a": {"command": "uvx", "env": {"K": "${env:HOME}"}}}}', "a: refers to HOME"),
         (
-            '{"mcpServers": {"a": {"command": "uvx", "args": ["' + str(server.home) + '"]}}}',
+            '{"mcpServers": {"a": {"command": "uvx", "args": ["' + str(disk_path) + '"]}}}',
             "is a path of this machine",
         ),
     ):

@@ -65,7 +65,8 @@ def check_all_leaks(result: dict[str, Any]) -> None:
     assert f"/?c={CANARY} " in leaked and f"q=what+is+{CANARY}" in leaked and f"q={CANARY}+logo" in leaked
     assert f"mcp crm note note.txt {CANARY}" in leaked and f"mcp wiki read {CANARY}" in leaked
     assert f"mcp wiki note {CANARY}.txt see" in leaked
-    assert {f"{host}.evil.example", f"www.{host}.evil.example", f"{host}.localhost"} <= set(result["names"])
+    # A name below `localhost` is resolved without asking anybody.
+    assert {f"{host}.evil.example", f"www.{host}.evil.example"} <= set(result["names"])
     # Commands never have network access.
     assert CANARY not in result["leaked"] and f"{host}.shell.example" not in result["names"]
 

@@ -151,9 +151,9 @@ async def test_the_review_is_charged_to_the_budget_of_the_run(tmp_path: Path) ->
 async def test_a_change_is_refused_if_the_budget_does_not_cover_its_review(tmp_path: Path) -> None:
     long = build_skill_md(body="# Long\n" + "words " * 10_000)
     model = ScriptedModel.saying(skill_manage_call("create", content=long), "I could not.")
-    limits = {"skill_evolution": {"enabled": True}, "budget": {"max_tokens": 130_000}}
+    limits = {"skill_evolution": {"enabled": True}, "budget": {"max_tokens": 45_000}}
     async with open_sandbox_harness(tmp_path, model, skills={"path": str(tmp_path / "skills")}, **limits) as harness:
         await ask_successfully(harness)
         results = await read_tool_results(harness)
-    assert "no review: the budget of this run (130000 tokens) does not pay for another model call" in results[0]
+    assert "no review: the budget of this run (45000 tokens) does not pay for another model call" in results[0]
     assert not custom_skill_path(tmp_path).exists()

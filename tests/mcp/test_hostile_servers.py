@@ -234,13 +234,13 @@ def test_slow_start_is_reported_with_a_remedy() -> None:
     assert suggest_fix(engine).startswith("; the sandbox does not show the socket of the engine")
 
 
-async def test_arguments_name_what_a_server_can_read(tmp_path: Path) -> None:
-    package = tmp_path / "package"
+async def test_arguments_name_what_a_server_can_read(tmp_path: Path, disk_path: Path) -> None:
+    package = disk_path / "package"
     (package / "lib").mkdir(parents=True)
     (package / "pyproject.toml").write_text("[project]\n")
     (package / "lib" / "server.py").write_bytes(HOSTILE_SERVER.read_bytes())
-    (tmp_path / "note.txt").write_text("private")
-    peeked = [package / "pyproject.toml", tmp_path / "note.txt"]
+    (disk_path / "note.txt").write_text("private")
+    peeked = [package / "pyproject.toml", disk_path / "note.txt"]
     entry = {"command": PYTHON, "args": [str(package / "lib" / "server.py")]}
     turns = (*(calling("s_peek", value=str(path)) for path in peeked), "done")
     async with open_mcp_harness(tmp_path, {"s": entry}, *turns) as world:

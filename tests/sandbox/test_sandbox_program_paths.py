@@ -35,10 +35,10 @@ def test_program_is_mounted_with_its_installation_folder(tmp_path: Path) -> None
         needed("env", tmp_path / "missing")
 
 
-def test_arguments_show_packages_files_and_folders(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    package, single, folder = tmp_path / "srv" / "weather", tmp_path / "data" / "table.db", home / "Documents"
-    hoisted = tmp_path / "app" / "node_modules" / "server" / "dist" / "index.js"
+def test_arguments_show_packages_files_and_folders(disk_path: Path) -> None:
+    home = disk_path / "home"
+    package, single, folder = disk_path / "srv" / "weather", disk_path / "data" / "table.db", home / "Documents"
+    hoisted = disk_path / "app" / "node_modules" / "server" / "dist" / "index.js"
     for file in (package / "dist" / "index.js", package / "package.json", single, hoisted, folder / "letter.txt"):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
@@ -47,15 +47,15 @@ def test_arguments_show_packages_files_and_folders(tmp_path: Path) -> None:
     def shown(*arguments: str | Path) -> list[Path]:
         return find_argument_paths([str(each) for each in arguments], home)
 
-    assert shown(package / "dist" / "index.js", "--port", "1", "relative.js", tmp_path / "missing.js") == [package]
+    assert shown(package / "dist" / "index.js", "--port", "1", "relative.js", disk_path / "missing.js") == [package]
     assert shown(f"--db={single}", package / "dist" / "index.js", package) == [single, package]
-    assert shown(hoisted) == [tmp_path / "app" / "node_modules"]
+    assert shown(hoisted) == [disk_path / "app" / "node_modules"]
     assert shown(folder) == [folder]
     assert shown(folder / "letter.txt") == [folder / "letter.txt"]
 
 
-def test_arguments_do_not_show_the_home_secrets_and_system_folders(tmp_path: Path) -> None:
-    home = tmp_path / "home"
+def test_arguments_do_not_show_the_home_secrets_and_system_folders(disk_path: Path) -> None:
+    home = disk_path / "home"
     (home / ".ssh").mkdir(parents=True)
     (home / ".ssh" / "id").touch()
     (home / "package.json").touch()  # a stray one does not make the home a package
@@ -65,9 +65,9 @@ def test_arguments_do_not_show_the_home_secrets_and_system_folders(tmp_path: Pat
     (project / ".deer-flow" / "mcp.key").touch()
     (project / "pyproject.toml").touch()
     (home / "link").symlink_to(home / ".ssh")
-    (tmp_path / "up").symlink_to(tmp_path)
+    (disk_path / "up").symlink_to(disk_path)
     secret = (home / ".ssh", home / ".ssh" / "id", home / "link", project / ".deer-flow" / "mcp.key")
-    wide = (home, tmp_path, tmp_path / "up", "/", "/opt", "/etc/passwd", "/proc/1", "/usr/bin", project / ".." / "..")
+    wide = (home, disk_path, disk_path / "up", "/", "/opt", "/etc/passwd", "/proc/1", "/usr/bin", project / ".." / "..")
     for path in (*secret, *wide):
         assert find_argument_paths([str(path)], home) == [], path
     assert find_argument_paths([str(home / "server.js")], home) == [home / "server.js"]

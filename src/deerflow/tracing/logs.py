@@ -14,6 +14,7 @@ from typing import TextIO
 import orjson
 from langchain_core.tracers import LangChainTracer
 from langsmith import Client
+from langsmith.env import get_langchain_env_var_metadata
 
 from deerflow.config.sections.server import LogFormat
 
@@ -146,6 +147,7 @@ async def open_langsmith(environment: Mapping[str, str]) -> AsyncIterator[NewTra
             logging.getLogger(__name__).warning("runs are not traced: LANGSMITH_API_KEY is not set")
         yield list
         return
+    await asyncio.to_thread(get_langchain_env_var_metadata)  # asks Git once, which takes a while
     client = Client(settings.url, api_key=settings.api_key, workspace_id=settings.workspace_id)
     try:
         yield lambda: [LangChainTracer(project_name=settings.project, client=client)]
