@@ -77,5 +77,5 @@ function PanelToggle() {
 export function useOpenTitle(): string | null {
   const title = usePage(({ conversation }) => conversation.title);
   const listed = useThread(usePage((page) => page.threadId));
-  return listed?.renamed ? listed.title : (title ?? listed?.title ?? null);
+  return listed?.title ?? title ?? null; // the list has the title that a model writes after the run
 }
