@@ -74,15 +74,16 @@ def assemble_agent(
     state_schema: type[AgentState[Any]] | None,
     checkpointer: BaseCheckpointSaver[str] | None,
     name: str,
+    context_schema: type[RunContext] | None = RunContext,
 ) -> AgentGraph:
-    """Return the graph of an agent."""
+    """Return the graph of an agent; without `context_schema` it accepts any context."""
     return create_agent(
         model,
         list(tools),
         system_prompt=system_prompt,
         middleware=compose(chain),
         state_schema=state_schema or ThreadState,
-        context_schema=RunContext,
+        context_schema=context_schema,
         checkpointer=checkpointer,
         name=name,
     )

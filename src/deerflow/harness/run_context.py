@@ -1,33 +1,17 @@
 """Context of a run: everything that its middlewares and tools can use."""
 
-import asyncio
 import re
-import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar, cast
+from dataclasses import replace
 
-from langchain_core.messages import RemoveMessage
-from langchain_core.runnables import RunnableConfig
-from langgraph.config import get_stream_writer
-from langgraph.graph import START, StateGraph
-
-from deerflow.agent_support.thread_state import ThreadState
 from deerflow.agent_support.tokens import count_text_tokens
-from deerflow.agents.lead_agent.agent import GRAPH_NAME
-from deerflow.agents.spec import AgentGraph, AgentPlan, read_spec
 from deerflow.budget.account import BudgetTracker
-from deerflow.config.sections.sandbox import SandboxConfig
-from deerflow.config.source import open_source
 from deerflow.domain.context import RunContext
-from deerflow.domain.identity import LOCAL_USER, check_thread_id, check_user_id, new_id
-from deerflow.domain.runs import AgentSpec, CancelAction
+from deerflow.domain.runs import CancelAction
 from deerflow.domain.sandbox import OutputLimits
-from deerflow.domain.subagents import ItemOutcome, TaskOutcome
 from deerflow.domain.taint import TaintTracker
-from deerflow.harness.core import Core, open_core, thread_snapshots
+from deerflow.harness.core import Core, thread_snapshots
 from deerflow.harness.resources import Resources, memory_scope, run_limit
 from deerflow.memory.injection import LedgerRunMemory
 from deerflow.runtime.journal.journal import RunLog
@@ -42,10 +26,9 @@ from deerflow.sandbox.lease import RunLease, RunSnapshot, SnapshottedFiles
 from deerflow.skills.catalog import SelectedSkills
 from deerflow.skills.contract import NO_ACCESS
 from deerflow.skills.tools import RunSkillEditor
-from deerflow.subagents.executor import ConcurrencyLimits, FairScheduler, SubagentExecutor
+from deerflow.subagents.executor import SubagentExecutor
 from deerflow.uploads.uploads import RunUploads
 
-T = TypeVar("T")
 TRACE_ID, TRACE_ID_CHARS = re.compile(r"[A-Za-z0-9._-]{1,64}"), 8
 
 
@@ -101,18 +84,14 @@ async def open_run_context(
 
 def open_files(core: Core, job: Job) -> tuple[RunLease, SnapshottedFiles]:
     """Return the lease of a run on its sandbox, and the files of its thread."""
-    run, limits = job.run, output_limits(core.source.current.config.sandbox)
+    run, settings = job.run, core.source.current.config.sandbox
+    limits = OutputLimits(
+        settings.bash_output_max_chars, settings.read_file_output_max_chars, settings.ls_output_max_chars
+    )
     snapshot = RunSnapshot(thread_snapshots(core.home, run), run.run_id)
     files = thread_files(user_data_folder(core.home, run.owner, run.thread_id))
     lease = RunLease(core.sandboxes, run.thread_id, run.owner, limits, core.file_locks, snapshot)
     return lease, SnapshottedFiles(files, snapshot)
-
-
-def output_limits(settings: SandboxConfig) -> OutputLimits:
-    """Return the configured limits of results."""
-    return OutputLimits(
-        settings.bash_output_max_chars, settings.read_file_output_max_chars, settings.ls_output_max_chars
-    )
 
 
 def create_memory(resources: Resources, job: Job) -> LedgerRunMemory | None:
@@ -143,128 +122,3 @@ def find_channel(metadata: Mapping[str, object]) -> str | None:
     """Return the channel that a request came from, as its metadata says."""
     channel = metadata.get("channel")
     return channel if isinstance(channel, str) else None
-
-
-def build_served_lead_agent(config: RunnableConfig) -> AgentGraph:
-    """Build the lead agent for a server with its own persistence, such as `langgraph dev`. Blocks.
-
-    It is a graph with one step, which has everything that a run of ours has. The step opens what it needs and closes
-    it, because such a server tells nobody when it stops.
-    """
-    # No process of ours stays to extract facts, so the agent adds them with its tools.
-    source, found = open_source(overrides={"memory": {"mode": "tool"}}), read_spec(config)
-    spec = replace(found, owner=found.owner or LOCAL_USER.user_id)
-
-    async def run(state: ThreadState, config: RunnableConfig) -> dict[str, Any]:
-        async with open_core(source, AgentPlan()) as core, open_served_context(core, spec, config) as context:
-            graph = await asyncio.to_thread(core.agents.build_part, spec, context.user_id)
-            return await graph.ainvoke(state, config, context=context)
-
-    async def lead_agent(state: ThreadState, config: RunnableConfig) -> dict[str, Any]:
-        # Opening all of it blocks for moments, which such servers refuse on their own event loop.
-        result = await run_in_own_loop(run(state, config))
-        kept = {message.id for message in result["messages"]}
-        given = [message.id for message in state["messages"] if message.id is not None]
-        removed = [RemoveMessage(name) for name in given if name not in kept]
-        return {**result, "messages": [*removed, *result["messages"]]}
-
-    graph = StateGraph(ThreadState)
-    graph.add_node(GRAPH_NAME, lead_agent)
-    graph.add_edge(START, GRAPH_NAME)
-    return cast(AgentGraph, graph.compile(name=GRAPH_NAME))
-
-
-async def run_in_own_loop(work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of `work`, done by an event loop in a thread of its own. Cancelling waits for its cleanup."""
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="lead-agent") as thread:
-        loop = asyncio.new_event_loop()
-        running = asyncio.get_running_loop().run_in_executor(thread, run_loop, loop)
-        future = asyncio.run_coroutine_threadsafe(finish(work), loop)
-        try:
-            return await asyncio.wrap_future(future)
-        finally:
-            await asyncio.shield(running)
-
-
-async def finish(work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of `work` and stop the loop."""
-    try:
-        return await work
-    finally:
-        asyncio.get_running_loop().stop()
-
-
-def run_loop(loop: asyncio.AbstractEventLoop) -> None:
-    """Run a loop until it is stopped, and close it."""
-    allow_blocking()
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.run_until_complete(loop.shutdown_default_executor())
-    finally:
-        asyncio.set_event_loop(None)
-        loop.close()
-
-
-def allow_blocking() -> None:
-    """Tell BlockBuster, with which `langgraph dev` looks for blocking calls, that this thread serves nobody else."""
-    detector = sys.modules.get("blockbuster.blockbuster")
-    if (skip := getattr(detector, "_skip", None)) is not None:
-        skip.value = True
-
-
-@asynccontextmanager
-async def open_served_context(core: Core, spec: AgentSpec, config: RunnableConfig) -> AsyncIterator[RunContext]:
-    """Open the context of a run that another server executes and records."""
-    resources, owner = Resources(core), check_user_id(spec.owner or LOCAL_USER.user_id)
-    thread_id = check_thread_id(str(config["configurable"].get("thread_id") or new_id()))
-    await core.mcp.prepare(owner)
-    settings = core.source.current.config
-    lease = RunLease(core.sandboxes, thread_id, owner, output_limits(settings.sandbox), core.file_locks)
-    terms = NO_ACCESS.terms if settings.skills.require_contract else None
-    context = RunContext(
-        thread_id=thread_id,
-        run_id=str(config.get("run_id") or new_id()),
-        user_id=owner,
-        files=thread_files(user_data_folder(core.home, owner, thread_id)),
-        history=JournalHistory(core.database, thread_id),
-        agent_name=spec.agent_name,
-        sandbox=lease,
-        redact=core.source.redact,
-        profile=await resources.profiles.get_for_run(owner),
-        skills=SelectedSkills(await core.agents.skills_for(spec, owner), terms),
-        skill_editor=RunSkillEditor(lambda: resources.custom_skills, owner, thread_id, None),
-        acp=core.acp.for_thread(owner, thread_id),
-        tool_threads=core.tool_threads,
-    )
-    limits = ConcurrencyLimits(settings.subagents.max_concurrent, settings.subagents.max_concurrent_per_user)
-    executor = SubagentExecutor(FairScheduler(lambda: limits))
-    team = executor.for_run(context, spec, StreamedTasks(get_stream_writer()), core.agents)
-    memory = LedgerRunMemory(resources.memory, memory_scope(spec, owner), thread_id, count_text_tokens)
-    try:
-        yield replace(context, subagents=team, memory=memory if settings.memory.enabled else None)
-    finally:
-        await lease.release()
-
-
-@dataclass(frozen=True, slots=True)
-class StreamedTasks:
-    """Tasks of a run that another server records: their events are streamed, and nothing is resumed."""
-
-    write: Callable[[Any], None]
-
-    def emit(self, event: Mapping[str, object]) -> None:
-        self.write(event)
-
-    def find_started_tools(self, task_id: str) -> Sequence[str]:
-        return ()
-
-    def find_outcome(self, task_id: str) -> TaskOutcome | None:
-        return None
-
-    def find_items(self, batch: str) -> Mapping[int, ItemOutcome]:
-        return {}
-
-    def record_item(self, batch: str, outcome: ItemOutcome) -> None:
-        """Do nothing: an interrupted batch begins anew."""
