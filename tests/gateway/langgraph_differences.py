@@ -43,6 +43,8 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference("threads.get", "added", ".values.messages", "a thread without messages has an empty list"),
     Difference("threads.get, busy", "added", ".values.*", "the values are those of now, also while a run is under way"),
     Difference("threads.get, *", "added", ".values.title", TITLED),
+    Difference("*", "added", "*values.title", TITLED),
+    Difference("runs.join_stream", "added", "updates: .model.title", TITLED),
     Difference("threads.get, *", "missing", ".config.configurable", "a run's settings are its own, not its thread's"),
     Difference("threads.get, failed", "missing", ".error.*", "what went wrong is at the run, and in its events"),
     Difference("runs.*", "added", "*total_*tokens", "a run says what its model calls took"),
