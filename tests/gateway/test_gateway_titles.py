@@ -111,7 +111,10 @@ async def test_the_model_of_the_run_writes_the_title_and_the_run_is_charged(tmp_
     title = Answer("The hills of Rome", usage=Usage(70, 5))
     async with serve_titles(tmp_path, "Seven.", title, "Yes.") as (endpoint, harness, http):
         done = await http.post("/api/threads/t/runs/wait", json=build_run_body("Which hills has Rome?"))
-        assert done.json()["title"] == "Which hills has Rome?"  # first words until the title is written
+        assert done.json()["title"] in (
+            "Which hills has Rome?",
+            "The hills of Rome",
+        )  # first words, until it is written
         await finish_background(harness)
         assert endpoint.requests[1].messages[0]["content"].startswith("Give this conversation a title")
         assert await list_titles(http) == ["The hills of Rome"]
