@@ -115,7 +115,7 @@ class ConcurrencyProbe:
 
 
 def track_concurrency(
-    model: ScriptedModel, steps: int = 20, gate: asyncio.Event | None = None
+    model: ScriptedModel, steps: int = 400, gate: asyncio.Event | None = None
 ) -> tuple[ScriptedModel, ConcurrencyProbe]:
     """Return a copy of `model` and its probe. Each subagent call takes `steps` turns of the event loop.
 
