@@ -27,34 +27,44 @@ BLOCKING_CLIENT = str(Path(SOURCE) / "client" / "session.py")
 
 @dataclass(frozen=True, slots=True)
 class ThreadTimes:
-    """Seconds for which a thread has had a CPU, and for which it was ready while other processes had it."""
+    """Seconds for which a thread has had a CPU, how often it got one, and whether it waits for something else."""
 
     cpu_s: float = 0.0
-    ready_s: float = 0.0
+    slices: int = -1
+    is_waiting: bool = False
 
     @classmethod
     def read(cls, thread: int) -> "ThreadTimes":
-        """Return the times of a thread; 0 where the system does not tell."""
+        """Return the times of a thread; nothing where the system does not tell."""
+        task = Path(f"/proc/self/task/{thread}")
         try:
-            cpu, ready, _ = Path(f"/proc/self/task/{thread}/schedstat").read_text().split()
+            cpu, _, slices = (task / "schedstat").read_text().split()
+            state = (task / "stat").read_text().rpartition(")")[2].split()[0]
         except (OSError, ValueError):
             return cls()
-        return cls(int(cpu) / 1e9, int(ready) / 1e9)
+        return cls(int(cpu) / 1e9, int(slices), state in "SD")
 
 
 @dataclass(slots=True)
 class GarbageCollection:
     """Time that collections have taken: the heap of a test run is many times that of a server."""
 
-    seconds: float = 0.0
-    started: float = 0.0
+    ended_s: float = 0.0
+    started: float | None = None
 
     def note(self, phase: str, _info: dict[str, int]) -> None:
         """Count the time of a collection; the interpreter calls this at its start and stop."""
         if phase == "start":
             self.started = time.monotonic()
-        else:
-            self.seconds += time.monotonic() - self.started
+        elif self.started is not None:
+            self.ended_s += time.monotonic() - self.started
+            self.started = None
+
+    @property
+    def seconds(self) -> float:
+        """Return the time of all collections, also of one whose end the interpreter is just about to tell."""
+        started = self.started
+        return self.ended_s + (0.0 if started is None else time.monotonic() - started)
 
 
 @dataclass(slots=True)
@@ -66,8 +76,8 @@ class RunningCallback:
     started: float
     first: "ThreadTimes | None" = None
     """Times of the thread when it was looked at first."""
-    samples: int = 0
-    """Number of consecutive looks at which it was found in code of DeerFlow."""
+    waiting: "tuple[int, float] | None" = None
+    """Number of times the thread had a CPU, and since when it has not had one, because it waits."""
     is_reported: bool = False
 
 
@@ -75,8 +85,8 @@ class RunningCallback:
 class Watchdog:
     """Looks at the callbacks of all event loops of this process, from a thread of its own.
 
-    A callback holds the loop if it uses the CPU for too long, or if it is found waiting at several looks in a row.
-    Looks that come late do not count: then other processes have the CPU, or another thread has the interpreter.
+    A callback holds the loop if it uses the CPU for too long, or waits for too long without being woken. The wait for a
+    CPU that other processes have does not count, nor that for the interpreter, which wakes its waiters every 5 ms.
     """
 
     running: dict[int, RunningCallback] = field(default_factory=dict)
@@ -100,31 +110,32 @@ class Watchdog:
                     running[thread] = outer
 
         asyncio.Handle._run = observed  # type: ignore[method-assign]
-        gc.callbacks.append(self.collecting.note)
+        gc.callbacks.insert(0, self.collecting.note)
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
     def _watch(self) -> None:
-        never, before = threading.Event(), time.monotonic()
+        never = threading.Event()
         while not never.wait(PERIOD_S):
             now = time.monotonic()
-            is_late, before = now - before > 1.5 * PERIOD_S, now
             for callback in list(self.running.values()):
                 if now - callback.started > PERIOD_S:
-                    self._look(callback, is_late=is_late)
+                    self._look(callback, now)
 
-    def _look(self, callback: RunningCallback, *, is_late: bool) -> None:
+    def _look(self, callback: RunningCallback, now: float) -> None:
         frame = sys._current_frames().get(callback.thread)
         if frame is None or not is_ours(frame):
-            callback.samples = 0
+            callback.waiting = None
             return
         times = ThreadTimes.read(callback.native_thread)
         times = replace(times, cpu_s=times.cpu_s - self.collecting.seconds)
         callback.first = first = callback.first or times
-        callback.samples = 0 if is_late else callback.samples + 1
+        if not times.is_waiting:
+            callback.waiting = None
+        elif callback.waiting is None or callback.waiting[0] != times.slices:
+            callback.waiting = times.slices, now
+        waited_s = now - callback.waiting[1] if callback.waiting else 0.0
         busy = max(1.0, os.getloadavg()[0] / BUSY_LOAD)
-        # On a busy machine nobody can tell a wait from the wait for a CPU, one's own or another thread's.
-        found_s = callback.samples * PERIOD_S - (times.ready_s - first.ready_s) if busy == 1 else 0.0
-        if max(times.cpu_s - first.cpu_s, found_s) > LIMIT_S * busy and not callback.is_reported:
+        if max(times.cpu_s - first.cpu_s, waited_s) > LIMIT_S * busy and not callback.is_reported:
             callback.is_reported = True
             frames = traceback.extract_stack(frame)
             own = [each for each in frames[:-6] if each.filename.startswith(SOURCE)]
