@@ -8,8 +8,8 @@ import shutil
 import subprocess
 import sysconfig
 import tomllib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -156,3 +156,23 @@ def install_program(wanted: str, name: str) -> Path:
 def key_of(*parts: str) -> str:
     """Return a short hash of these parts."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+
+@contextmanager
+def mount_disk(folder: Path, megabytes: int) -> Iterator[Path]:
+    """Create a folder that is a small disk in memory; needs root."""
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", folder], check=True)
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", folder], check=True)
+
+
+def fill_disk(file: Path) -> None:
+    """Write to a file until there is no byte left on its disk."""
+    with file.open("wb", buffering=0) as content:
+        for size in (2**20, 4096, 1):
+            with suppress(OSError):
+                while True:
+                    content.write(b"x" * size)

@@ -13,6 +13,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.support import fill_disk, mount_disk
+
 pytestmark = pytest.mark.slow
 
 DEERFLOW = Path(sys.executable).parent / "deerflow"
@@ -30,23 +32,12 @@ def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """Yield the folder of a small disk."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", folder], check=True)
-    try:
+    with mount_disk(tmp_path / "disk", 8) as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", "-l", folder], check=True)
 
 
 def fill(disk: Path) -> None:
-    with (disk / "filler").open("wb", buffering=0) as file:
-        for size in (2**20, 4096, 1):
-            try:
-                while True:
-                    file.write(b"x" * size)
-            except OSError:
-                continue
+    fill_disk(disk / "filler")
 
 
 def make_read_only(disk: Path) -> None:

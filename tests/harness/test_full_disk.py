@@ -1,9 +1,7 @@
 """A disk that is full at any write of a run: nothing acknowledged is lost, and the server recovers with room."""
 
 import asyncio
-import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,7 @@ from deerflow.persistence.engine.sqlite import SqliteDatabase
 from deerflow.runtime.journal import journal
 from deerflow.runtime.runs import recovery
 from deerflow.testing import ScriptedModel, calling
-from tests.support import browse
+from tests.support import browse, fill_disk, mount_disk
 
 pytestmark = [pytest.mark.slow, pytest.mark.external, pytest.mark.timeout(900)]
 
@@ -38,13 +36,8 @@ HI = [{"type": "human", "content": "Hi"}]
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """Yield the folder of a small disk."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", folder], check=True)
-    try:
+    with mount_disk(tmp_path / "disk", 24) as folder:
         yield folder
-    finally:
-        subprocess.run(["umount", "-l", folder], check=True)
 
 
 class FillingDisk:
@@ -90,11 +83,7 @@ class FillingDisk:
 
     def fill(self) -> None:
         """Fill the disk now."""
-        with self._filler.open("wb", buffering=0) as file:
-            for size in (2**20, 4096, 1):
-                with suppress(OSError):
-                    while True:
-                        file.write(b"x" * size)
+        fill_disk(self._filler)
 
 
 def reply(messages: Any) -> Any:
@@ -167,20 +156,35 @@ async def test_a_disk_that_is_full_at_any_write_of_a_run_loses_nothing(
     assert outcomes[0] == "refused" and outcomes[-1] == "success without" and len(outcomes) > 10, outcomes
 
 
+TEXT = "More " * 2000
+MESSAGES = {"messages": [{"type": "human", "content": TEXT}]}
+SKILL = f"---\nname: notes\ndescription: Take notes.\n---\n{TEXT}"
+REQUESTS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "state update": ("POST", "/api/threads/t/state", {"json": {"values": MESSAGES}}),
+    "upload": ("POST", "/api/threads/t/uploads", {"files": {"files": ("big.txt", TEXT * 10)}}),
+    "file": ("PUT", "/api/threads/t/artifacts/mnt/user-data/outputs/n.txt", {"json": {"content": TEXT}}),
+    "agent": ("POST", "/api/agents", {"json": {"name": "writer", "description": "d", "soul": TEXT}}),
+    "skill": ("POST", "/api/skills/custom", {"json": {"name": "notes", "content": SKILL}}),
+    "fact": ("POST", "/api/memory/facts", {"json": {"content": "Likes tea. " * 50}}),
+    "stored item": ("PUT", "/api/store/items", {"json": {"namespace": ["n"], "key": "k", "value": {"text": TEXT}}}),
+    "MCP server": ("PUT", "/api/mcp/servers/s", {"json": {"command": "npx", "args": ["x"], "env": {"A": TEXT}}}),
+    "run": ("POST", "/api/threads/t/runs/wait", {"json": {"input": MESSAGES}}),
+}
+
+
 async def test_requests_on_a_full_disk_are_answered_with_507_and_can_be_repeated(
     disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source = open_source(directory=disk, environment={}, overrides={"memory": {"enabled": False}})
+    source = open_source(directory=disk, environment={})
     async with open_harness(source, ScriptedModel.saying(*[reply] * 10)) as harness, browse(harness) as client:
         filling = FillingDisk(disk, monkeypatch)
         assert await run_on_full_disk(harness, filling, "t") == "success without"
-        update = {"values": {"messages": [{"type": "human", "content": "More " * 2000}]}}
-        start = {"input": {"messages": [{"type": "human", "content": "More " * 2000}]}}
         filling.fill()
-        for path, body in (("/api/threads/t/state", update), ("/api/threads/t/runs", start)):
-            answer = await client.post(path, json=body)
-            assert (answer.status_code, answer.json()["error"]) == (507, "StorageFull"), path
+        for name, (method, path, body) in REQUESTS.items():
+            answer = await client.request(method, path, **body)
+            assert (answer.status_code, answer.json()["error"]) == (507, "StorageFull"), f"{name}: {answer.text}"
         assert (await client.get("/api/threads/t/state")).status_code == 200
         filling.free()
-        for path, body in (("/api/threads/t/state", update), ("/api/threads/t/runs/wait", start)):
-            assert (await client.post(path, json=body)).status_code == 200, path
+        for name, (method, path, body) in REQUESTS.items():
+            answer = await client.request(method, path, **body)
+            assert answer.is_success, f"{name}: {answer.text}"

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from deerflow.domain.errors import DeerFlowError
+from deerflow.domain.errors import DeerFlowError, StorageFull
 from deerflow.gateway.examples import with_examples
 from deerflow.tracing.logs import add_log_context
 
@@ -129,6 +129,8 @@ def add_error_handlers(app: FastAPI) -> None:
 
 async def handle_named_error(request: Request, problem: Exception) -> Response:
     """Answer an error of DeerFlow."""
+    if is_disk_full(problem) and not isinstance(problem, StorageFull):
+        problem = StorageFull(f"the disk of the server is full: {problem}")
     name = next((kind.__name__ for kind in type(problem).__mro__ if kind.__name__ in ERRORS), None)
     if name is None:
         return await handle_unexpected_error(request, problem)
@@ -153,8 +155,10 @@ async def handle_http_error(request: Request, problem: Exception) -> Response:
 
 
 async def handle_os_error(request: Request, problem: Exception) -> Response:
-    """Answer a name that is too long for the file system; any other error is unexpected."""
+    """Answer a full disk, and a name that is too long for the file system; any other error is unexpected."""
     assert isinstance(problem, OSError)
+    if is_disk_full(problem):
+        return await handle_named_error(request, StorageFull("the disk of the server is full"))
     if problem.errno != errno.ENAMETOOLONG:
         raise problem
     return error_response(422, "InvalidRequest", "a file name in the request is too long")
@@ -175,6 +179,15 @@ def error_response(status: int, name: str, sentence: str, headers: Mapping[str, 
     # A message may quote text that is not valid UTF-8.
     body = orjson.dumps({"detail": sentence.encode(errors="replace").decode(), "error": name})
     return Response(body, status_code=status, media_type="application/json", headers=dict(headers or {}))
+
+
+def is_disk_full(problem: BaseException | None) -> bool:
+    """Return whether a full disk led to an error."""
+    while problem is not None:
+        if isinstance(problem, OSError) and problem.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        problem = problem.__cause__ or problem.__context__
+    return False
 
 
 def get_route(request: Request) -> str:
