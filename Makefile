@@ -15,7 +15,7 @@ PYTEST = PYTHONDONTWRITEBYTECODE= $(TEMPORARY) $(RUN) $(BIN)/pytest -n $(WORKERS
 FAST = --hypothesis-profile=fast -m "not browser and not slow and not external"
 
 .DEFAULT_GOAL := help
-.PHONY: help start dev setup install config config-upgrade check test test-fast test-changed test-nightly test-bare web bench doctor clean format lock screenshots snapshots tools system reference
+.PHONY: help start dev setup install config config-upgrade check check-style check-types check-architecture check-web test test-fast test-changed test-nightly test-bare web bench doctor clean format lock screenshots snapshots tools system reference
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1|\2/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -38,12 +38,21 @@ config-upgrade: setup ## Turn a config.yaml of the public DeerFlow into one of t
 	@$(BIN)/deerflow config migrate config.yaml
 
 check: tools ## Formatting, lint, types, import direction, shape; also of the web page
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target check-types check-architecture check-style check-web
+
+check-style:
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python scripts/shape.py
+
+check-types:
+	$(BIN)/mypy
+
+check-architecture:
 	$(BIN)/pytest -q tests/architecture
+
+check-web:
 	$(RUN) npm --prefix web run --silent check
 
 test: check system ## Checks, Python tests, web tests and browser tests

@@ -1,6 +1,6 @@
 """Arbitrary replies of models and bytes of endpoints: every run ends once, and nothing else is affected.
 
-500 examples in `make test`; `make test-nightly` tries 20,000.
+Together 500 examples in `make test`; `make test-nightly` tries 20,000 of each kind.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from deerflow.harness import Harness, open_harness
 from deerflow.testing import Answer, ScriptedModel, ScriptedServer
 from deerflow.testing.turns import Raw, ToolRequest
 
-EXAMPLES = max(500, settings().max_examples)
+EXAMPLES = max(250, settings().max_examples)
 MAX_GROWTH = 300 * 2**20
 LIMIT_S = 60
 QUIET: dict[str, Any] = {"memory": {"enabled": False}, "title": {"enabled": False}, "log_level": "error"}
