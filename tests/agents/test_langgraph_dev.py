@@ -10,7 +10,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 
+from deerflow.testing import Answer, ScriptedServer, calling
 from tests.agents.support import ROOT, free_port, installed, output_until
 
 QUESTIONS = {"How do I connect a real model?": "OPENAI_API_KEY", "What is DeerFlow, and what can it do?": "harness"}
@@ -30,6 +32,29 @@ async def test_the_agent_answers_and_keeps_threads_under_langgraph_dev(tmp_path:
             assert [message["type"] for message in stateless["messages"]] == ["human", "ai"], stateless
             assert answer in stateless["messages"][-1]["content"]
         assert [message["content"] for message in state["messages"]][::2] == list(QUESTIONS)
+
+
+@pytest.mark.external
+@pytest.mark.timeout(300)  # installs packages on the first run
+async def test_the_agent_has_its_sandbox_and_streams_under_langgraph_dev(tmp_path: Path) -> None:
+    program = await asyncio.to_thread(installed)
+    command = calling("bash", description="see", command="echo from-the-sandbox; pwd")
+    async with ScriptedServer([command, Answer("It is done.")]) as server:
+        model = server.model_config().model_dump(exclude_none=True, exclude={"fallback"})
+        (tmp_path / "config.yaml").write_text(yaml.safe_dump({"models": [model]}))
+        async with serve_langgraph(program, tmp_path) as http, asyncio.timeout(60):
+            thread = (await http.post("/threads", json={})).json()["thread_id"]
+            body = {
+                "assistant_id": "lead_agent",
+                "input": {"messages": [{"role": "user", "content": "Go on"}]},
+                "stream_mode": ["values", "messages-tuple"],
+            }
+            streamed = (await http.post(f"/threads/{thread}/runs/stream", json=body)).text
+            messages = (await http.get(f"/threads/{thread}/state")).json()["values"]["messages"]
+    results = [message["content"] for message in messages if message["type"] == "tool"]
+    assert results == ["from-the-sandbox\n/mnt/user-data/workspace"]
+    assert messages[-1]["content"] == "It is done."
+    assert "AIMessageChunk" in streamed  # token by token, not only whole states
 
 
 @asynccontextmanager

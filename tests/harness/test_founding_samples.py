@@ -11,11 +11,12 @@ from deerflow.cli.config import app
 from deerflow.config.source import open_source
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.memory import MemoryScope
-from deerflow.domain.runs import RunStatus
+from deerflow.domain.runs import AgentSpec, RunRequest, RunStatus
 from deerflow.harness import open_harness
-from deerflow.testing import ScriptedModel
+from deerflow.subagents import SubagentConfig
+from deerflow.testing import ScriptedModel, calling
 from tests.harness.support import ask_successfully
-from tests.sandbox.support import act, ask, open_sandbox_harness, tool_results
+from tests.sandbox.support import act, ask, end, open_sandbox_harness, tool_results
 from tests.skills.support import write_skill
 
 GUIDE = """
@@ -153,3 +154,27 @@ async def test_a_run_has_no_time_limit_if_none_is_configured(tmp_path: Path) -> 
     assert open_source(directory=tmp_path, environment={}).current.config.runs.timeout_seconds == 6 * 60 * 60
     async with open_sandbox_harness(tmp_path, ScriptedModel.saying("Done."), runs={"timeout_seconds": None}) as harness:
         assert (await ask(harness)).status is RunStatus.SUCCESS
+
+
+async def test_delegates_to_a_subagent_defined_as_printed(tmp_path: Path) -> None:
+    reviewer = SubagentConfig(
+        name="reviewer",
+        description="Reviews texts.",
+        system_prompt="You review texts.",
+        tools=["read_file"],
+        disallowed_tools=["task"],
+        model="inherit",
+        max_turns=50,
+        timeout_seconds=900,
+    )
+    task = calling("task", description="review", prompt="Review it.", subagent_type="reviewer")
+    model = ScriptedModel.saying(task, "It is good.", "Done.")
+    source = open_source(directory=tmp_path, environment={}, overrides={"memory": {"enabled": False}})
+
+    async with open_harness(source, model, subagents=[reviewer]) as harness:
+        run = await harness.runs.create_or_reject(
+            RunRequest("t", [{"type": "human", "content": "Go on"}], AgentSpec(subagent_enabled=True)), LOCAL_USER
+        )
+        await end(harness, run)
+        assert "It is good." in (await tool_results(harness))[0]["content"]
+    assert "You review texts." in model.requests[1].messages[0].text

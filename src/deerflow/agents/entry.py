@@ -21,6 +21,6 @@ async def make_lead_agent(config: RunnableConfig) -> AgentGraph:
 
 def build(config: RunnableConfig) -> AgentGraph:
     """Build the agent. The only import from a higher layer: such a server has no harness to pass in."""
-    from deerflow.harness.resources import build_bare_lead_agent
+    from deerflow.harness.run_context import build_served_lead_agent
 
-    return build_bare_lead_agent(config)
+    return build_served_lead_agent(config)

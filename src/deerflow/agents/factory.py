@@ -74,16 +74,15 @@ def assemble_agent(
     state_schema: type[AgentState[Any]] | None,
     checkpointer: BaseCheckpointSaver[str] | None,
     name: str,
-    context_schema: type[RunContext] | None = RunContext,
 ) -> AgentGraph:
-    """Return the graph of an agent; without `context_schema` it accepts any context."""
+    """Return the graph of an agent."""
     return create_agent(
         model,
         list(tools),
         system_prompt=system_prompt,
         middleware=compose(chain),
         state_schema=state_schema or ThreadState,
-        context_schema=context_schema,
+        context_schema=RunContext,
         checkpointer=checkpointer,
         name=name,
     )

@@ -141,6 +141,11 @@ class AgentPool:
             add_bounded(generation.graphs, key, self._agent(key, generation).build(self._checkpointer))
         return generation.graphs[key]
 
+    def build_part(self, spec: AgentSpec, user_id: str) -> AgentGraph:
+        """Build the graph for `spec` as a part of another graph, which keeps the state. Blocks."""
+        generation = self._generation()
+        return self._agent(self._key(spec, self._skills.read(user_id), user_id), generation).build(None)
+
     def get_cached_subagent(
         self, spec: AgentSpec, subagent_type: str, user_id: str = DEFAULT_USER, settings: AgentSettings | None = None
     ) -> Subagent | None:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from langchain_core.messages import HumanMessage, SystemMessage
-from langchain_core.runnables import RunnableConfig
 
 from deerflow.agent_support.model_failures import get_model_name
 from deerflow.agent_support.tokens import BYTES_PER_TOKEN, count_text_tokens
@@ -26,23 +25,21 @@ from deerflow.budget.pricing import Prices
 from deerflow.config.imports import load_class
 from deerflow.config.loader.files import resolve_from
 from deerflow.config.sections.memory import LEDGER_STORAGE, MemoryConfig
-from deerflow.config.source import ConfigSource, open_source
+from deerflow.config.source import ConfigSource
 from deerflow.domain.errors import ConfigError
 from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE, FileEntry
-from deerflow.domain.identity import LOCAL_USER, Principal
+from deerflow.domain.identity import Principal
 from deerflow.domain.memory import BilledRun, MemoryScope, PendingExtraction
 from deerflow.domain.runs import AgentSpec
 from deerflow.domain.threads import ThreadRecord
 from deerflow.domain.usage import MEMORY, SKILL_REVIEW, BudgetSpent, ModelBudget, SpendingLimit
-from deerflow.guardrails.policy import PolicyFile
-from deerflow.harness.core import DEMO_MODEL, Core, agent_settings, thread_snapshots
+from deerflow.harness.core import Core, thread_snapshots
 from deerflow.memory.ledger import Ledger
 from deerflow.memory.queries.pending import enqueue_extraction, update_billing
 from deerflow.memory.queue import ExtractionQueue
 from deerflow.memory.service import MemoryService
 from deerflow.memory.storage import JsonFileStorage, MemoryStorage, save_copy
 from deerflow.memory.updater import ContextWindow, ExtractionRequest, ExtractionResponse, MemoryUpdater
-from deerflow.models.detection import detect_models
 from deerflow.persistence.engine.database import Database
 from deerflow.persistence.engine.maintenance import Purger
 from deerflow.persistence.queries.events import WriteFunction
@@ -56,7 +53,6 @@ from deerflow.services.usage import UsageService
 from deerflow.services.user_data import ProfileService
 
 if TYPE_CHECKING:
-    from deerflow.agents.spec import AgentGraph
     from deerflow.mcp.servers import McpServerManager
     from deerflow.runtime.threads.threads import Threads
     from deerflow.services.artifacts import ArtifactService, ThreadArtifacts
@@ -352,19 +348,3 @@ async def review_skill(source: ConfigSource, calls: SideCalls, question: "Review
         )
     )
     return ReviewReply(answer.text, answer.reason)
-
-
-def build_bare_lead_agent(config: RunnableConfig) -> "AgentGraph":
-    """Build the lead agent without a harness, for a server with its own persistence such as `langgraph dev`."""
-    from deerflow.agents.custom_agents import CustomAgents
-    from deerflow.agents.lead_agent.agent import LeadAgent
-    from deerflow.agents.spec import read_spec
-    from deerflow.models.factory import ModelCatalog
-
-    loaded = open_source().current
-    policy = PolicyFile(loaded.folder).current(loaded.config.guardrails)
-    settings = agent_settings(loaded.config, detect_models(loaded.environment) or [DEMO_MODEL], policy=policy)
-    agents, spec = CustomAgents(loaded.home), read_spec(config)
-    custom = agents.load(spec.owner or LOCAL_USER.user_id, spec.agent_name) if spec.agent_name else None
-    lead = LeadAgent(spec, settings, ModelCatalog(settings.models), agents, custom)
-    return lead.build(checkpointer=None, is_bare=True)

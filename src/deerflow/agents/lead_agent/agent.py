@@ -24,7 +24,6 @@ from deerflow.agents.ordering import place_middlewares
 from deerflow.agents.spec import AgentGraph, AgentPlan, AgentSettings
 from deerflow.config.sections.agents import CustomAgent, CustomAgentConfig
 from deerflow.config.sections.models import ModelConfig
-from deerflow.domain.context import RunContext
 from deerflow.domain.runs import AgentSpec
 from deerflow.domain.skills import SkillMetadata
 from deerflow.domain.subagents import TASK
@@ -81,13 +80,11 @@ class LeadAgent:
     mcp: tuple[BaseTool, ...] = ()
     """The tools of MCP servers."""
 
-    def build(self, checkpointer: BaseCheckpointSaver[str] | None, *, is_bare: bool = False) -> AgentGraph:
-        """Build the graph with state in `checkpointer`; a bare one runs without a harness."""
+    def build(self, checkpointer: BaseCheckpointSaver[str] | None) -> AgentGraph:
+        """Build the graph with state in `checkpointer`; None for a part of another graph, which keeps the state."""
         entry = self._model_entry()
         features = self.plan.features or self._features(entry)
-        if is_bare:  # those to whom work is given need a run to do it in
-            features = replace(features, subagent=False, memory=False)
-        tools = self._tools(features, evolves=self.settings.skill_evolution.enabled and not is_bare)
+        tools = self._tools(features, evolves=self.settings.skill_evolution.enabled)
         tools, deferred = defer_tools(tools, self.settings.tool_search)
         chain = build_chain(self._chain_inputs(features, tools, entry, deferred))
         return assemble_agent(
@@ -98,7 +95,6 @@ class LeadAgent:
             None,
             checkpointer,
             GRAPH_NAME,
-            context_schema=None if is_bare else RunContext,
         ).with_config(metadata=self._metadata(entry))
 
     def tool_set(self) -> ToolSet:
