@@ -75,6 +75,8 @@ def test_does_not_restore_secrets_of_another_server() -> None:
         ({"command": "uvx", "env": {"LD_PRELOAD": "/tmp/x"}}, "decides which programs"),
         ({"command": "uvx", "env": {"PYTHONPATH": "/tmp/x"}}, "decides which programs"),
         ({"command": "uvx", "paths": ["/etc"]}, "in extensions_config.json alone"),
+        ({"command": "uvx", "cwd": "/srv"}, "in extensions_config.json alone"),
+        ({"command": "uvx", "args": ["-v", "/srv:/srv"]}, "is a path of this machine"),
         ({"command": "uvx", "env": {"KEY": "$OPENAI_API_KEY"}}, "refers to OPENAI_API_KEY"),
         ({"type": "http", "url": "https://x.example/${HOME}"}, "refers to HOME"),
         ({"type": "http", "url": "file:///etc/passwd"}, "begins with https"),

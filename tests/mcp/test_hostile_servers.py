@@ -230,8 +230,8 @@ def test_slow_start_is_reported_with_a_remedy() -> None:
     watched.since -= timedelta(seconds=FIRST_COMPLAINT_S + 1)
     expected = "no answer yet; it has 60 s to start; 'npx' fetches packages, which \"network\": false prevents"
     assert watched.to_status(str).error == expected
-    engine = McpServerConfig.model_validate({"command": "docker", "args": ["run", "-i", "--rm", "x"]})
-    assert suggest_fix(engine).startswith("; the sandbox does not show the socket of the engine")
+    engine = McpServerConfig.model_validate({"command": "docker", "args": ["run", "-i", "--rm", "x"], "network": False})
+    assert suggest_fix(engine) == '; "network": false leaves the container without network'
 
 
 async def test_arguments_name_what_a_server_can_read(tmp_path: Path, disk_path: Path) -> None:
@@ -247,6 +247,30 @@ async def test_arguments_name_what_a_server_can_read(tmp_path: Path, disk_path: 
         await world.wait_until_listed()
         await world.run()
         assert [each.status for each in await world.results()] == ["success", "error"]
+
+
+@pytest.mark.parametrize("has_cwd", [False, True], ids=["below the file", "with cwd"])
+async def test_relative_arguments_name_a_server(disk_path: Path, has_cwd: bool) -> None:
+    folder = disk_path / "server" if has_cwd else disk_path
+    folder.mkdir(exist_ok=True)
+    (folder / "server.py").write_bytes(HOSTILE_SERVER.read_bytes())
+    (folder / "note.txt").write_text("a note")
+    entry = {"command": PYTHON, "args": ["server.py"], **({"cwd": str(folder)} if has_cwd else {})}
+    turns = (calling("s_echo", value="hello"), calling("s_peek", value="note.txt"), "done")
+    async with open_mcp_harness(disk_path, {"s": entry}, *turns) as world:
+        await world.wait_until_listed()
+        await world.run()
+        assert [each.status for each in await world.results()] == ["success", "success" if has_cwd else "error"]
+
+
+async def test_a_server_does_not_start_in_a_private_folder(tmp_path: Path) -> None:
+    entries = {"own": str(tmp_path), "home": str(Path.home()), "missing": str(tmp_path / "missing")}
+    servers = {name: {"command": PYTHON, "args": ["server.py"], "cwd": folder} for name, folder in entries.items()}
+    async with open_mcp_harness(tmp_path, servers) as world:
+        await world.wait_until_listed()
+        problems = {name: world.status(name).error or "" for name in entries}
+    assert all("a server must not see" in problems[name] for name in ("own", "home"))
+    assert "there is no folder" in problems["missing"]
 
 
 async def test_configuration_change_applies_to_the_next_run(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from deerflow.domain.errors import SandboxError
-from deerflow.sandbox.local.programs import find_argument_paths, resolve_program
+from deerflow.sandbox.local.programs import build_container_command, find_argument_paths, resolve_program
 
 
 def test_program_is_mounted_with_its_installation_folder(tmp_path: Path) -> None:
@@ -71,3 +71,50 @@ def test_arguments_do_not_show_the_home_secrets_and_system_folders(disk_path: Pa
     for path in (*secret, *wide):
         assert find_argument_paths([str(path)], home) == [], path
     assert find_argument_paths([str(home / "server.js")], home) == [home / "server.js"]
+
+
+RUN = ["docker", "run", "-i", "--rm"]
+
+
+def test_a_container_gets_a_name_of_its_own_and_a_network_if_it_may(tmp_path: Path) -> None:
+    command = [*RUN, "--name", "theirs", "-e", "TOKEN", "-v", "data:/data", "ghcr.io/some/server", "stdio"]
+    kept = ["-i", "--rm", "-e", "TOKEN", "-v", "data:/data", "ghcr.io/some/server", "stdio"]
+    start = ["docker", "run", "--interactive", "--rm", "--name", "ours"]
+    assert build_container_command(command, "ours", tmp_path, has_network=True) == [*start, *kept]
+    alone = build_container_command([*RUN, "--name=theirs", "x"], "ours", tmp_path, has_network=False)
+    assert alone == [*start, "--network", "none", "-i", "--rm", "x"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--privileged"],
+        ["--network", "host"],
+        ["--net=host"],
+        ["--pid=host"],
+        ["--device", "/dev/sda"],
+        ["--cap-add=ALL"],
+        ["--security-opt", "seccomp=unconfined"],
+        ["-v", "/:/host"],
+        ["-v", "/etc:/host"],
+        ["--volume=/var/run/docker.sock:/var/run/docker.sock"],
+        ["--mount", "type=bind,src=/run/docker.sock,dst=/s"],
+        ["-v", "{home}:/home"],
+        ["-v", "{home}/.ssh:/keys"],
+    ],
+    ids=" ".join,
+)
+def test_a_container_that_is_not_isolated_is_refused(disk_path: Path, options: list[str]) -> None:
+    (disk_path / ".ssh").mkdir()
+    named = [option.replace("{home}", str(disk_path)) for option in options]
+    with pytest.raises(SandboxError, match="lets the container out|must not see"):
+        build_container_command([*RUN, *named, "image"], "ours", disk_path, has_network=True)
+
+
+def test_a_container_mounts_folders_with_files_and_an_engine_does_nothing_else(disk_path: Path) -> None:
+    files = disk_path / "files"
+    files.mkdir()
+    mount = ["--mount", f"type=bind,src={files},dst=/projects"]
+    assert mount[1] in build_container_command([*RUN, *mount, "x"], "ours", disk_path, has_network=True)
+    with pytest.raises(SandboxError, match="by 'run' alone"):
+        build_container_command(["docker", "exec", "x"], "ours", disk_path, has_network=True)

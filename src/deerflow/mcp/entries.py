@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from deerflow.config.loader.validation import CREDENTIALS_IN_URL, MASK, is_secret
 from deerflow.config.loader.variables import REFERENCE, WHOLE_VALUE
 from deerflow.domain.errors import InvalidRequest
-from deerflow.sandbox.local.programs import find_argument_paths
+from deerflow.sandbox.local.programs import MOUNT_OPTIONS, find_argument_paths, find_mount_source, split_options
 
 ServerEntry = Mapping[str, Any]
 EntryPath = tuple[str | int, ...]
@@ -117,7 +117,7 @@ ALLOWLIST_VARIABLE = "DEER_FLOW_MCP_STDIO_COMMAND_ALLOWLIST"
 DEFAULT_COMMANDS = frozenset({"npx", "uvx", "bunx", "pipx"})
 NOT_IN_SERVER_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 SERVER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-LAUNCH_KEYS = ("command", "args", "env", "paths")
+LAUNCH_KEYS = ("command", "args", "env", "paths", "cwd")
 CODE_FLAGS = frozenset(
     {
         "--call",
@@ -174,8 +174,8 @@ def check_entry(name: str, entry: ServerEntry, stored: ServerEntry | None, comma
 
 def check_command(name: str, entry: ServerEntry, known: ServerEntry, commands: Collection[str]) -> None:
     """Raise `InvalidRequest` when a command may not be registered."""
-    if entry.get("paths") != known.get("paths"):
-        raise InvalidRequest(f"{name}.paths: paths of this machine are given in extensions_config.json alone")
+    if key := next((key for key in ("paths", "cwd") if entry.get(key) != known.get(key)), None):
+        raise InvalidRequest(f"{name}.{key}: paths of this machine are given in extensions_config.json alone")
     if entry.get("command") is None:
         return
     if not isinstance(entry["command"], str):
@@ -189,11 +189,17 @@ def check_command(name: str, entry: ServerEntry, known: ServerEntry, commands: C
     for argument in arguments if isinstance(arguments, list | tuple) else ():
         if is_code_flag(str(argument)):
             raise InvalidRequest(f"{name}.args: {str(argument)[:100]!r} runs or loads a text as a program")
-    for path in find_argument_paths([str(each) for each in arguments], Path.home()):
+    for path in find_host_paths([str(each) for each in arguments]):
         raise InvalidRequest(f"{name}.args: {str(path)!r} is a path of this machine; name it in extensions_config.json")
     for variable in environment if isinstance(environment, Mapping) else ():
         if LOADER_VARIABLES.fullmatch(str(variable)):
             raise InvalidRequest(f"{name}.env: {str(variable)[:100]!r} decides which programs are loaded")
+
+
+def find_host_paths(arguments: Sequence[str]) -> list[Path]:
+    """Return the paths of this machine that arguments name, also as mounts of a container."""
+    mounts = (find_mount_source(value) for option, value in split_options(arguments) if option in MOUNT_OPTIONS)
+    return [*find_argument_paths(arguments, Path.home()), *(path for path in mounts if path is not None)]
 
 
 def is_code_flag(argument: str) -> bool:

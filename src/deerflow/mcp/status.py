@@ -11,7 +11,7 @@ from langchain_core.tools import BaseTool
 from deerflow.config.sections.extensions import McpServerConfig
 from deerflow.domain.errors import DeerFlowError
 from deerflow.domain.taint import escape_invisible
-from deerflow.sandbox.local.programs import find_argument_paths
+from deerflow.sandbox.local.programs import find_argument_paths, find_shown_path, is_container
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,6 @@ class McpServerError(DeerFlowError):
     """A server cannot be reached, has ended, or violates the protocol; the text says which and what to try."""
 
 
-ENGINES = frozenset({"docker", "podman", "nerdctl"})
 VISIBLE_PATHS = ("/usr", "/bin", "/lib", "/etc", "/tmp", "/mnt/user-data", "/proc", "/dev")
 
 
@@ -135,8 +134,8 @@ def suggest_fix(config: McpServerConfig) -> str:
     if config.type != "stdio":
         return ""
     hints = []
-    if Path(config.command or "").name in ENGINES:
-        hints.append("the sandbox does not show the socket of the engine; start the container yourself and use its URL")
+    if is_container([config.command or ""]):
+        return '; "network": false leaves the container without network' if config.network is False else ""
     if config.downloads_program and config.network is False:
         hints.append(f'{config.command!r} fetches packages, which "network": false prevents')
     elif get_network(config) == "public":
@@ -167,7 +166,7 @@ def find_ignored_settings(config: McpServerConfig) -> list[str]:
 def get_network(config: McpServerConfig) -> bool | Literal["public"]:
     """Return the network of the command: commands that download packages cannot work without one."""
     if config.network is None:
-        return "public" if config.downloads_program else False
+        return "public" if config.downloads_program or is_container([config.command or ""]) else False
     return config.network
 
 
@@ -181,6 +180,24 @@ def is_outside_sandbox(word: str, config: McpServerConfig) -> bool:
 
 def find_readable_paths(config: McpServerConfig) -> list[Path]:
     """Return the host paths that a command can read: those of the entry, or else those that its arguments name."""
+    folder = find_folder(config)
+    own = [folder] if folder is not None else []
     if "paths" in config.model_fields_set:
-        return [Path(path).expanduser() for path in config.paths]
-    return find_argument_paths(config.args, Path.home())
+        return [*own, *(Path(path).expanduser() for path in config.paths)]
+    return [*own, *find_argument_paths(config.args, Path.home())]
+
+
+def find_folder(config: McpServerConfig) -> Path | None:
+    """Return the host folder in which the command of an entry starts; None for the files of the thread.
+
+    Raises:
+        McpServerError: Servers must not see that folder.
+    """
+    if config.cwd is None:
+        return None
+    folder = Path(config.cwd)
+    if not folder.is_dir():
+        raise McpServerError(f"'cwd': there is no folder {config.cwd!r}")
+    if find_shown_path(folder, Path.home()) is None:
+        raise McpServerError(f"'cwd': a server must not see {config.cwd!r}; move it into a folder of its own")
+    return folder

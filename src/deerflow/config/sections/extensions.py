@@ -72,6 +72,7 @@ class McpToolConfig(Section):
     tool_call_timeout: float | None = Field(default=None, gt=0, description="Overrides the timeout of the server.")
 
 
+SCRIPT_SUFFIXES = frozenset({".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".php", ".sh", ".jar"})
 PACKAGE_RUNNERS = frozenset({"npx", "uvx", "bunx", "pnpx", "uv", "npm", "pnpm", "yarn", "pipx"})
 
 
@@ -93,6 +94,11 @@ class McpServerConfig(Section):
         strict=False,
         description="Host files and folders that the command can read. Default: those that `args` name, files with "
         "their package.",
+    )
+    cwd: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Host folder in which the command starts and which it can read. Default: the files of the thread.",
     )
     url: str | None = Field(default=None, min_length=1)
     headers: dict[str, str] = Field(default_factory=dict)
@@ -153,7 +159,7 @@ class McpServerConfig(Section):
 FOREIGN_KEYS = frozenset(
     {
         *("alwaysAllow", "autoApprove", "disabledTools", "includeTools", "excludeTools", "trust", "timeout"),
-        *("cwd", "dev", "envFile", "gallery", "icon", "version"),
+        *("dev", "envFile", "gallery", "icon", "version"),
     }
 )
 """Keys of entries for Claude, Cline, Cursor, Gemini, Roo, VS Code and Windsurf that have no counterpart here."""
@@ -219,7 +225,8 @@ def _find_unusable_texts(server: McpServerConfig) -> Iterator[tuple[KeyPath, str
     """Yield the texts that neither a process nor an HTTP request can be given, with what they must be."""
     lists = {"args": server.args, "paths": server.paths}
     listed = (((key, number), text) for key, texts in lists.items() for number, text in enumerate(texts))
-    own = ((("command",), server.command or ""), *((("env", name), text) for name, text in server.env.items()))
+    single = (((key,), getattr(server, key) or "") for key in ("command", "cwd"))
+    own = (*single, *((("env", name), text) for name, text in server.env.items()))
     yield from ((path, NULL_CHARACTER) for path, text in (*own, *listed) if "\0" in text)
     for name in server.env:
         if not name or "=" in name or "\0" in name:
@@ -269,7 +276,27 @@ def read_extensions(path: Path, environment: Mapping[str, str], *, name: str, ad
     Raises:
         ConfigError: The file cannot be read or is invalid.
     """
-    return _validate(parse_extensions(read_text(path, name), name), environment, advice)
+    return resolve_paths(_validate(parse_extensions(read_text(path, name), name), environment, advice), path)
+
+
+def resolve_paths(extensions: Extensions, path: Path) -> Extensions:
+    """Return the extensions in a file with the relative paths of their commands below its folder."""
+    servers = extensions.mcp_servers.items()
+    resolved = {name: resolve_server_paths(server, path.resolve().parent) for name, server in servers}
+    return extensions.model_copy(update={"mcp_servers": resolved})
+
+
+def resolve_server_paths(server: McpServerConfig, folder: Path) -> McpServerConfig:
+    """Return a server whose `cwd` is absolute, and its arguments if they name programs and there is no `cwd`."""
+    if server.cwd is not None:
+        return server.model_copy(update={"cwd": str(folder / Path(server.cwd).expanduser())})
+    args = tuple(str(folder / word) if is_script_in(folder, word) else word for word in server.args)
+    return server.model_copy(update={"args": args}) if args != server.args else server
+
+
+def is_script_in(folder: Path, word: str) -> bool:
+    """Return whether an argument is the relative path of a program, such as `server.py`."""
+    return Path(word).suffix in SCRIPT_SUFFIXES and not word.startswith(("-", "/")) and (folder / word).is_file()
 
 
 def parse_extensions(text: str, name: str) -> ConfigDocument:
@@ -327,7 +354,7 @@ def change_extensions(
         text = json.dumps(written, indent=2, ensure_ascii=False) + "\n"
         _back_up_comments(path)
         replace_file(path, text.encode(errors="backslashreplace"))
-    return extensions
+    return resolve_paths(extensions, path)
 
 
 def _back_up_comments(path: Path) -> None:

@@ -28,6 +28,7 @@ from deerflow.mcp.status import (
     McpServerError,
     ServerListing,
     describe_restart,
+    find_folder,
     find_readable_paths,
     get_network,
     suggest_fix,
@@ -357,6 +358,7 @@ def build_service_spec(address: ServerAddress) -> ServiceSpec:
         env=env,
         network=get_network(config),
         paths=find_readable_paths(config),
+        host_folder=find_folder(config),
         seed=address.config_key if config.downloads_program else None,
     )
 

@@ -26,6 +26,8 @@ class ServiceSpec:
     """Further paths of this machine that it can read, at the same paths."""
     folder: str = WORKSPACE
     """Working directory."""
+    host_folder: Path | None = None
+    """Working directory on this machine instead, in one of `paths`."""
     writable: tuple[str, ...] | None = None
     """Folders of the thread that it can write to; None for all."""
     seed: str | None = None

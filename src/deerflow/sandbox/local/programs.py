@@ -1,7 +1,10 @@
-"""Location of host programs and the paths they need inside a sandbox."""
+"""Location of host programs and the paths they need inside a sandbox; commands that run a container."""
 
 import shutil
-from collections.abc import Sequence
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 from deerflow.domain.errors import SandboxError
@@ -9,6 +12,7 @@ from deerflow.domain.errors import SandboxError
 SYSTEM = Path("/usr")
 PACKAGE_FILES = ("package.json", "pyproject.toml", "setup.py", "setup.cfg", "pyvenv.cfg", "requirements.txt")
 INSTALL_FOLDERS = frozenset({".venv", ".bin", ".pnpm"})
+CONFIG_FILES = ("extensions_config.json", ".deer-flow")
 OWN_FOLDERS = tuple(
     Path(folder) for folder in ("/mnt/user-data", "/mnt/skills", "/proc", "/sys", "/dev", "/etc", "/run")
 )
@@ -101,7 +105,7 @@ def find_shown_path(path: Path, home: Path) -> Path | None:
     if not path.is_absolute() or ".." in path.parts or is_system(path) or not path.exists():
         return None
     real = path.resolve()
-    if any(each.is_relative_to(folder) for each in (path, real) for folder in OWN_FOLDERS):
+    if any(each.is_relative_to(folder) for each in (path, real) for folder in OWN_FOLDERS) or has_secrets(real):
         return None
     if (package := find_package(path, home)) is not None:
         return package if not is_hidden(path.relative_to(package)) else None
@@ -112,7 +116,7 @@ def find_shown_path(path: Path, home: Path) -> Path | None:
 def find_package(path: Path, home: Path) -> Path | None:
     """Return the folder of the package that a file belongs to, with its dependencies; None if there is none."""
     for folder in path.parents if path.is_file() else ():
-        if is_above_home(folder.resolve(), home):
+        if is_above_home(folder.resolve(), home) or has_secrets(folder):
             return None
         if folder.name == "node_modules" or any((folder / name).is_file() for name in PACKAGE_FILES):
             outer = [parent for parent in folder.parents if parent.name == "node_modules"]
@@ -125,6 +129,85 @@ def is_above_home(folder: Path, home: Path) -> bool:
     return home.resolve().is_relative_to(folder) or len(folder.parts) <= 2
 
 
+def has_secrets(folder: Path) -> bool:
+    """Return True for the folder with the configuration of this server."""
+    return any((folder / name).exists() for name in CONFIG_FILES)
+
+
 def is_hidden(path: Path) -> bool:
     """Return True if a part of the path is hidden, as files with secrets usually are."""
     return any(part.startswith(".") and part not in INSTALL_FOLDERS for part in path.parts)
+
+
+ENGINES = frozenset({"docker", "podman", "nerdctl"})
+NAMESPACE_OPTIONS = frozenset({"--network", "--net", "--pid", "--ipc", "--uts", "--userns", "--cgroupns"})
+ENGINE_VARIABLES = (
+    *("PATH", "HOME", "DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH"),
+    *("CONTAINER_HOST", "CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME"),
+)
+"""Variables by which the client of a container engine finds it."""
+ENGINE_TIMEOUT_S = 30.0
+MOUNT_OPTIONS = frozenset({"-v", "--volume", "--mount"})
+REFUSED_OPTIONS = frozenset(
+    {"--privileged", "--device", "--cap-add", "--security-opt", "--volumes-from", "--cgroup-parent", "--gpus"}
+)
+"""Options of `docker run` that lead out of the container."""
+
+
+def is_container(command: Sequence[str]) -> bool:
+    """Return whether a command is that of a container engine."""
+    return bool(command) and Path(command[0]).name in ENGINES
+
+
+def build_container_command(command: Sequence[str], name: str, home: Path, *, has_network: bool) -> list[str]:
+    """Return the command of a container with the given name, which is removed at its end.
+
+    The container isolates the program, so the engine itself runs as the server's user. Options that would give the
+    program more than its own container and the folders that it mounts are refused.
+
+    Raises:
+        SandboxError: The command does not run a container, or one that is not isolated.
+    """
+    if "run" not in command[1:]:
+        raise SandboxError(f"{command[0]!r} runs a server by 'run' alone: {command[0]} run -i --rm IMAGE")
+    start = list(command).index("run", 1) + 1
+    options = list(split_options(command[start:]))
+    for option, value in options:
+        if option in REFUSED_OPTIONS or (option in NAMESPACE_OPTIONS and value == "host"):
+            raise SandboxError(f"{option!r} lets the container out; start it yourself and use its URL")
+        source = find_mount_source(value) if option in MOUNT_OPTIONS else None
+        if source is not None and find_shown_path(source, home) is None:
+            raise SandboxError(f"a server must not see {str(source)!r}; mount a folder with its files alone")
+    named = {value for option, value in options if option == "--name"}
+    kept = [word for word in command[start:] if word not in {"--name", *named, *(f"--name={each}" for each in named)}]
+    network = [] if has_network else ["--network", "none"]
+    return [*command[:start], "--interactive", "--rm", "--name", name, *network, *kept]
+
+
+def split_options(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the options with the text after `=`, or else the next argument."""
+    for word, following in pairwise([*arguments, ""]):
+        if word.startswith("-"):
+            option, sign, value = word.partition("=")
+            yield option, value if sign else following
+
+
+def find_mount_source(mount: str) -> Path | None:
+    """Return the host path of a mount; None for a volume of the engine."""
+    fields = dict(part.split("=", 1) for part in mount.split(",") if "=" in part)
+    source = fields.get("src") or fields.get("source") or mount.split(":")[0]
+    return Path(source).expanduser() if source.startswith(("/", "~", ".")) else None
+
+
+def find_engine_settings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of this machine that the client of an engine needs."""
+    return {key: environment[key] for key in ENGINE_VARIABLES if key in environment}
+
+
+def remove_container(engine: str, name: str, environment: Mapping[str, str]) -> None:
+    """Stop and remove a container, if it still exists; blocks."""
+    program = shutil.which(engine, path=environment.get("PATH"))
+    if program is not None:
+        with suppress(subprocess.TimeoutExpired):
+            command = [program, "rm", "--force", name]
+            subprocess.run(command, env=environment, capture_output=True, timeout=ENGINE_TIMEOUT_S, check=False)

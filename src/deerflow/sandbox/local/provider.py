@@ -40,6 +40,7 @@ from deerflow.sandbox.local.launcher.cgroups import MB, Cgroups, find_controller
 from deerflow.sandbox.local.launcher.client import LauncherClient
 from deerflow.sandbox.local.launcher.network import NetworkPolicy
 from deerflow.sandbox.local.output import BoundedText, OutputReader
+from deerflow.sandbox.local.programs import is_container
 from deerflow.sandbox.local.runners import (
     SANDBOX_EXEC,
     CommandSpec,
@@ -181,7 +182,7 @@ class LocalSandboxProvider:
 
     async def start_service(self, spec: ServiceSpec) -> Service:
         """Start a service; the caller stops it."""
-        if self._isolation is None and self._report.tier != "host":
+        if self._isolation is None and self._report.tier != "host" and not is_container(spec.command):
             remedy = self._report.remedy or MACOS_SERVICES
             raise SandboxError(f"{SERVICES_OFF}: {self._report.problem or self._report.detail}; {remedy}")
         return await self._services.start(spec, self._isolation, self._profile())

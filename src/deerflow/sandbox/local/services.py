@@ -31,7 +31,13 @@ from deerflow.sandbox.local.launcher.bubblewrap import SYSTEM_PATH, BubblewrapPr
 from deerflow.sandbox.local.launcher.client import KILL_TIMEOUT_S, ExitStatus, IsolatedCommand, open_pipe_reader
 from deerflow.sandbox.local.launcher.network import PUBLIC_INTERNET, ThreadNetwork
 from deerflow.sandbox.local.output import BoundedText, OutputReader
-from deerflow.sandbox.local.programs import resolve_program
+from deerflow.sandbox.local.programs import (
+    build_container_command,
+    find_engine_settings,
+    is_container,
+    remove_container,
+    resolve_program,
+)
 from deerflow.sandbox.local.runners import PIP_VARIABLES, PRELUDE, Isolation
 from deerflow.sandbox.local.usage import make_temporary_folder, remove_folder
 
@@ -157,6 +163,8 @@ class ServiceManager:
             await remove_if_set(folder or (locate_home(mounts) if spec.seed else None))
 
         try:
+            if is_container(spec.command):
+                return await start_container(spec, mounts, self._environment, clean_up)
             if isolation is None:
                 return await start_on_host(spec, mounts, self._environment, clean_up)
             etc = await asyncio.to_thread(self._etc_with_network) if spec.network is True else profile.etc
@@ -296,7 +304,7 @@ def build_command(
     return IsolatedCommand(
         ["/bin/bash", "-c", prelude, "bash", *command],
         profile.options(share_network=spec.network is True or namespace is not None, env=env),
-        trailing_options=profile.trailing_options(spec.folder),
+        trailing_options=profile.trailing_options(str(spec.host_folder or spec.folder)),
         limits=isolation.resource_limits(counts_processes=False),
         namespace=namespace,
     )
@@ -340,7 +348,7 @@ async def start_on_host(
         program = shutil.which(spec.command[0], path=path) or spec.command[0]
         process = await asyncio.create_subprocess_exec(
             *(program, *spec.command[1:]),
-            cwd=resolved.mount.folder,
+            cwd=spec.host_folder or resolved.mount.folder,
             env=env,
             stdin=stdin,
             stdout=stdout,
@@ -365,3 +373,22 @@ async def start_on_host(
         await clean_up()
 
     return LocalService(streams.output, streams.writer, streams.stderr, stop)
+
+
+async def start_container(
+    spec: ServiceSpec, mounts: Sequence[Mount], environment: Mapping[str, str], clean_up: Stop
+) -> LocalService:
+    """Start a service that is a container of Docker or Podman; it is removed with the service.
+
+    Raises:
+        SandboxError: The engine cannot be started, or the container would not be isolated.
+    """
+    name = f"deerflow-{os.urandom(8).hex()}"
+    command = build_container_command(spec.command, name, Path.home(), has_network=bool(spec.network))
+    env = {**find_engine_settings(environment), **spec.env}
+
+    async def remove() -> None:
+        await asyncio.to_thread(remove_container, command[0], name, env)
+        await clean_up()
+
+    return await start_on_host(replace(spec, command=command, env=env), mounts, environment, remove)
