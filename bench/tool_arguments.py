@@ -1,8 +1,8 @@
 """The cost of streamed tool arguments: it grows with their length and with nothing else, for both model clients.
 
 One run per length, from 1 kB to 1 MB: the model streams calls of a tool that does nothing, without pauses, in small
-and in large pieces. The CPU time of the run must lie on a line. The longest time during which the event loop was held
-is printed.
+and in large pieces. The CPU time of the run must lie on a line, and the event loop must not be held for long. Of
+several rounds the best counts for each length, because other processes take the CPU at times.
 """
 
 import asyncio
@@ -31,6 +31,7 @@ CLIENTS = {
     "ChatOpenAI": "langchain_openai:ChatOpenAI",
 }
 LEAST = 0.99
+MOST_HELD_MS = 50.0
 ROUNDS = 5
 CALLS = 4
 """Calls of a reply: with one, the rest of a run costs as much as its arguments."""
@@ -61,19 +62,18 @@ def main() -> int:
         for name, size in PIECES.items():
             seconds, held_ms = asyncio.run(measure(use, size))
             fit, slope = line_through([CALLS * length for length in LENGTHS], seconds)
-            missed |= fit < LEAST
-            verdict = "  MISSED" if fit < LEAST else ""
+            missed |= fit < LEAST or held_ms > MOST_HELD_MS
             print(
-                f"{client}, {name:13} {slope * 1e6:6.3f} s CPU per MB   R² {fit:.4f}   bar ≥ {LEAST}{verdict}   "
-                f"loop held at most {held_ms:.0f} ms"
+                f"{client}, {name:13} {slope * 1e6:6.3f} s CPU per MB   R² {fit:.4f}   bar ≥ {LEAST}"
+                f"{'  MISSED' if fit < LEAST else ''}   loop held at most {held_ms:.0f} ms   bar ≤ {MOST_HELD_MS:.0f}"
+                f"{'  MISSED' if held_ms > MOST_HELD_MS else ''}"
             )
     return int(missed)
 
 
 async def measure(use: str, piece: int) -> tuple[list[float], float]:
-    """Return the CPU seconds of a run for each length, the least of several rounds, and the longest hold."""
-    best = [float("inf")] * len(LENGTHS)
-    held = 0.0
+    """Return the CPU seconds of a run for each length, and the longest hold; the least of several rounds."""
+    best, held = [float("inf")] * len(LENGTHS), [float("inf")] * len(LENGTHS)
     calls = {length: stream_call(length, piece) for length in LENGTHS}
 
     def reply(request: ServerRequest) -> Raw | Answer:
@@ -92,8 +92,8 @@ async def measure(use: str, piece: int) -> tuple[list[float], float]:
                 for _ in range(ROUNDS):
                     for index, length in enumerate(LENGTHS):
                         seconds, held_ms = await measure_run(harness, length)
-                        best[index], held = min(best[index], seconds), max(held, held_ms)
-    return best, held
+                        best[index], held[index] = min(best[index], seconds), min(held[index], held_ms)
+    return best, max(held)
 
 
 async def measure_run(harness: Harness, length: int) -> tuple[float, float]:

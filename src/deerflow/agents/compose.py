@@ -1,5 +1,6 @@
 """Composition of a middleware chain into a single LangChain middleware."""
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
@@ -103,6 +104,7 @@ class ComposedModelCalls(ComposedMiddleware):
 
     async def _aask(self, place: int, request: Request, handler: AsyncModelHandler) -> ModelCallResult[Any]:
         if place == len(self._members):
+            await asyncio.sleep(0)  # clients convert the whole history at once, and so have some middlewares
             return await handler(request)
         below: list[Command[Any]] = []
 

@@ -99,11 +99,16 @@ def find_repetition(replies: Sequence[AIMessage], settings: LoopDetectionConfig)
 
 
 def _equal_replies(replies: Sequence[AIMessage], settings: LoopDetectionConfig) -> Iterable[Repetition]:
-    newest = normalize_calls(replies[0].tool_calls)
-    count = sum(normalize_calls(reply.tool_calls) == newest for reply in islice(replies, settings.window_size))
+    names = name_calls(replies[0])
+    similar = [reply for reply in islice(replies, settings.window_size) if name_calls(reply) == names]
+    if len(similar) < settings.warn_threshold:
+        return
+    newest, *earlier = (normalize_calls(reply.tool_calls) for reply in similar)
+    count = 1 + earlier.count(newest)
     if count >= settings.warn_threshold:
-        names = ", ".join(dict.fromkeys(call["name"] for call in replies[0].tool_calls))
-        yield Repetition(f"{names} with the same arguments", count, count >= settings.hard_limit)
+        yield Repetition(
+            f"{', '.join(dict.fromkeys(names))} with the same arguments", count, count >= settings.hard_limit
+        )
 
 
 def _frequent_tools(replies: Sequence[AIMessage], settings: LoopDetectionConfig) -> Iterable[Repetition]:
@@ -114,6 +119,11 @@ def _frequent_tools(replies: Sequence[AIMessage], settings: LoopDetectionConfig)
             # Many calls at once are no loop yet: nobody is stopped without a warning.
             was_warned = earlier[name] >= allowed.warn
             yield Repetition(f"{name} in one turn", count, was_warned and count >= allowed.hard_limit)
+
+
+def name_calls(reply: AIMessage) -> list[str]:
+    """Return the sorted names of the tools that a reply calls."""
+    return sorted(call["name"] for call in reply.tool_calls)
 
 
 def normalize_calls(calls: Sequence[ToolCall]) -> Wish:
