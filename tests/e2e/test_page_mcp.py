@@ -78,6 +78,36 @@ async def test_an_mcp_server_is_added_accepted_after_a_change_disabled_and_remov
         await expect(servers).to_have_count(1)
 
 
+PASTED = """{
+  // From the README
+  "mcpServers": {
+    "weather": {"url": "%s"},
+    "broken": {"url": "http://127.0.0.1:9/mcp",},
+  },
+}
+"""
+
+
+async def test_all_servers_of_a_pasted_configuration_are_added(tmp_path: Path, visitor: Visitor) -> None:
+    visitor.ignored_messages = "the server responded with a status of 4"
+    with serving_shop() as shop, serve(tmp_path) as server:
+        page = await visitor.open(f"{server.url}/tools?adding=true", **PHONE, reduced_motion="reduce")
+        await page.get_by_text("Paste JSON", exact=True).click()
+        await expect(page.get_by_role("textbox")).to_have_count(1)
+        text = page.get_by_role("textbox", name="Configuration")
+        await text.fill('"mcpServers": {}')
+        await page.get_by_role("button", name="Add servers").click()
+        await expect(page.get_by_role("alert")).to_contain_text("Your text is still here.")
+        await expect(text).to_have_value('"mcpServers": {}')
+        assert await page.evaluate("document.documentElement.scrollWidth") == 390
+        assert await serious_violations(page) == []
+        await text.fill(PASTED % shop.url)
+        await page.get_by_role("button", name="Add servers").click()
+        servers = page.get_by_role("list", name="MCP servers").get_by_role("listitem")
+        await expect(servers.filter(has_text="weather")).to_contain_text("Connected · 1 tool")
+        await expect(servers.filter(has_text="broken")).to_contain_text("Can’t connect")
+
+
 async def test_a_user_signs_in_to_an_mcp_server_and_out_again(tmp_path: Path, visitor: Visitor) -> None:
     with serving_logins() as login:
         oauth = {"grant_type": "authorization_code"}

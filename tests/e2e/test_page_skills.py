@@ -6,8 +6,12 @@ from pathlib import Path
 
 from playwright.async_api import expect
 
-from deerflow.testing import ScriptedServer
-from tests.e2e.support import Visitor, send_message, serious_violations, serve_model, wait_for_answer
+from deerflow.testing import ScriptedModel, ScriptedServer
+from tests.e2e.support import PHONE, Visitor, send_message, serious_violations, serve_model, wait_for_answer
+from tests.skills.skill_host import REPOSITORY, open_skill_host
+from tests.skills.skill_host import SKILL as TEA
+from tests.skills.support import ALLOW
+from tests.support import OpenHarness, browse
 
 SKILL = """---
 name: house-style
@@ -129,3 +133,40 @@ async def test_a_skill_is_installed_from_a_file_and_a_malicious_one_refused(tmp_
             # The temporary thread of the upload is deleted.
             await page.reload()
             await expect(page.get_by_text("No threads yet.")).to_be_visible()
+
+
+async def test_a_skill_is_installed_from_a_url_and_updated_after_a_look_at_the_changes(
+    tmp_path: Path, visitor: Visitor, harness_saying: OpenHarness
+) -> None:
+    visitor.ignored_messages = "the server responded with a status of 4"
+    with open_skill_host(tmp_path / "host") as host:
+        first = host.commit({"SKILL.md": TEA.format(body="Boil.")})
+        async with harness_saying(ScriptedModel.saying(ALLOW, ALLOW)) as harness, browse(harness) as http:
+            harness.resources.skill_downloader = host.downloader()
+            page = await visitor.open(f"{http.base_url}/skills", **PHONE, reduced_motion="reduce")
+            await page.get_by_role("button", name="Install from URL").click()
+            url = page.get_by_role("textbox", name="URL")
+            await expect(url).to_be_focused()
+            await url.fill("git.example.org/tea")
+            await page.keyboard.press("Enter")
+            await expect(page.get_by_role("alert")).to_contain_text("Couldn’t install the skill.")
+            await expect(url).to_have_value("git.example.org/tea")
+            assert await page.evaluate("document.documentElement.scrollWidth") == 390
+            assert await serious_violations(page) == []
+            await url.fill(REPOSITORY)
+            await page.keyboard.press("Enter")
+            text = page.get_by_role("article", name="SKILL.md")
+            await expect(text).to_have_text("Boil.")
+
+            source = page.get_by_role("region", name="Source")
+            await expect(source).to_contain_text(REPOSITORY)
+            await expect(source).to_contain_text(first)
+            second = host.commit({"SKILL.md": TEA.format(body="Steep.")})
+            await source.get_by_role("button", name="Check for updates").click()
+            await expect(source).to_contain_text("-Boil.")
+            await expect(source).to_contain_text("+Steep.")
+            assert await serious_violations(page) == []
+            await source.get_by_role("button", name="Update", exact=True).click()
+            await expect(text).to_have_text("Steep.")
+            await expect(source).to_contain_text(second)
+            await expect(source.get_by_role("button", name="Check for updates")).to_be_focused()

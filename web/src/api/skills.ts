@@ -18,8 +18,14 @@ export type SkillWithContent = Skill &
   Pick<Schemas["SkillDetails"], "content" | "files"> &
   Partial<Pick<Schemas["SkillDetails"], "allowed_tools">>;
 
+/** Address a skill was installed from, with the pinned revision. */
+export type SkillSource = Schemas["SkillSource"];
+
 /** An editable custom skill. */
-export type CustomSkill = Pick<Schemas["CustomSkill"], "name" | "content" | "sha256">;
+export type CustomSkill = Pick<Schemas["CustomSkill"], "name" | "content" | "sha256" | "source">;
+
+/** Comparison of a skill with its source. */
+export type SkillUpdateCheck = Schemas["SkillUpdateCheck"];
 
 export type SkillAction = Schemas["SkillChange"]["action"];
 
@@ -35,10 +41,16 @@ export interface SkillsApi {
   installSkill(file: File): Promise<Installed>;
   /** Install an archive from a thread's files. */
   installSkillFrom(threadId: string, path: string): Promise<Installed>;
+  /** Install from a Git repository, a folder of one, or an archive. */
+  installSkillFromUrl(url: string): Promise<Installed>;
   customSkill(name: string): Promise<CustomSkill>;
   createSkill(content: string): Promise<CustomSkill>;
   saveSkill(name: string, content: string, expected: string): Promise<CustomSkill>;
   deleteSkill(name: string): Promise<void>;
+  /** Compare a skill with its source; nothing is changed. */
+  checkSkillUpdate(name: string): Promise<SkillUpdateCheck>;
+  /** Install the compared revision. Rejected if the source has changed since. */
+  updateSkill(name: string, revision: string): Promise<Installed>;
   /** List changes, oldest first. */
   skillHistory(name: string): Promise<readonly SkillChange[]>;
   /** Undo a change by index; -1 is the last. */
@@ -70,6 +82,7 @@ export function skillsApi(fetch: Fetch): SkillsApi {
       }
     },
     installSkillFrom: install,
+    installSkillFromUrl: (url) => requestJson(fetch, "/api/skills/install", jsonBody({ url })),
     customSkill: (name) => requestJson(fetch, own(name)),
     createSkill: (content) => requestJson(fetch, "/api/skills/custom", jsonBody({ content })),
     saveSkill: (name, content, expected) =>
@@ -77,6 +90,8 @@ export function skillsApi(fetch: Fetch): SkillsApi {
     async deleteSkill(name) {
       await request(fetch, own(name), { method: "DELETE" });
     },
+    checkSkillUpdate: (name) => requestJson(fetch, `${own(name)}/update`),
+    updateSkill: (name, revision) => requestJson(fetch, `${own(name)}/update`, jsonBody({ revision })),
     async skillHistory(name) {
       return (await requestJson<{ history: SkillChange[] }>(fetch, `${own(name)}/history`)).history;
     },

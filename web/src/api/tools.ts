@@ -38,6 +38,8 @@ export interface ToolsApi {
   switchMcpServer(name: string, enabled: boolean): Promise<McpConfig>;
   /** Add or replace a server. */
   putMcpServer(name: string, entry: McpEntry): Promise<McpServer>;
+  /** Add all servers of a pasted configuration, or none; same names are replaced. */
+  importMcpServers(text: string): Promise<McpConfig>;
   removeMcpServer(name: string): Promise<void>;
   reconnectMcpServer(name: string): Promise<McpServer>;
   mcpPins(name: string): Promise<readonly Pin[]>;
@@ -59,6 +61,7 @@ export function toolsApi(fetch: Fetch): ToolsApi {
     switchMcpServer: (name, enabled) =>
       requestJson(fetch, "/api/mcp/config", jsonBody({ server_name: name, enabled }, "PATCH")),
     putMcpServer: (name, entry) => requestJson(fetch, at(name), jsonBody(entry, "PUT")),
+    importMcpServers: (text) => requestJson(fetch, "/api/mcp/import", jsonBody({ text })),
     async removeMcpServer(name) {
       await request(fetch, at(name), { method: "DELETE" });
     },

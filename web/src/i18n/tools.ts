@@ -58,6 +58,14 @@ export const toolStringsEn = {
   notSaved: "Couldn’t save. Your text is still here.",
   badLine: (line: string) => `Can’t read this line: ${line}`,
 
+  // A pasted configuration
+  paste: "Paste JSON",
+  configuration: "Configuration",
+  configurationHint:
+    "Paste the servers from a README, or from Claude, Cursor or VS Code. Existing servers with the same names are replaced.",
+  addAll: "Add servers",
+  notAdded: "Nothing was added. Your text is still here.",
+
   // Sign-in
   login: "Sign-in",
   loginStates: {
@@ -176,6 +184,13 @@ export const toolStringsZh: typeof toolStringsEn = {
   descriptionHint: "用一行说明用途。",
   notSaved: "无法保存。你的文本仍在这里。",
   badLine: (line) => `无法解析此行：${line}`,
+
+  paste: "粘贴 JSON",
+  configuration: "配置",
+  configurationHint:
+    "粘贴 README 中的服务器配置，或 Claude、Cursor、VS Code 的配置。同名的现有服务器会被替换。",
+  addAll: "添加所有服务器",
+  notAdded: "未添加任何服务器。你的文本仍在这里。",
 
   login: "登录",
   loginStates: {

@@ -1,19 +1,21 @@
-/** Installs a skill from a file. */
+/** Installs a skill from a file or a URL. */
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { useRef } from "react";
+import { FileUp, Link2, type LucideIcon } from "lucide-react";
+import { type ComponentProps, useRef } from "react";
 import { useStrings } from "@/i18n/context";
 import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 
-/** The button and the notice below the page title. */
+/** The buttons, the dialog and the notice below the page title share one installation. */
 export function useInstallation() {
   const server = useServer();
   const queries = useQueryClient();
   const navigate = useNavigate();
   return useMutation({
-    mutationFn: (file: File) => server.installSkill(file),
+    mutationFn: (source: File | string) =>
+      typeof source === "string" ? server.installSkillFromUrl(source) : server.installSkill(source),
     onSuccess: async ({ skill_name: name }) => {
       await queries.invalidateQueries({ queryKey: ["skills"] });
       await navigate({ to: "/skills/$name", params: { name } });
@@ -21,14 +23,24 @@ export function useInstallation() {
   });
 }
 
-export function InstallButton({ busy, onChoose }: { busy: boolean; onChoose: (file: File) => void }) {
+interface Props {
+  readonly busy: boolean;
+  readonly onChoose: (file: File) => void;
+  readonly onAskUrl: () => void;
+}
+
+export function InstallButtons({ busy, onChoose, onAskUrl }: Props) {
   const { skill: strings } = useStrings();
   const picker = useRef<HTMLInputElement>(null);
   return (
     <>
-      <Button disabled={busy} onClick={() => picker.current?.click()}>
-        {busy ? strings.installing : strings.install}
-      </Button>
+      <InstallButton
+        icon={FileUp}
+        label={strings.install}
+        disabled={busy}
+        onClick={() => picker.current?.click()}
+      />
+      <InstallButton icon={Link2} label={strings.installUrl} disabled={busy} onClick={onAskUrl} />
       <input
         ref={picker}
         type="file"
@@ -42,5 +54,20 @@ export function InstallButton({ busy, onChoose }: { busy: boolean; onChoose: (fi
         }}
       />
     </>
+  );
+}
+
+interface InstallButtonProps extends ComponentProps<"button"> {
+  readonly icon: LucideIcon;
+  readonly label: string;
+}
+
+/** Shows only its icon where the title bar is narrow. */
+function InstallButton({ icon: Icon, label, ...rest }: InstallButtonProps) {
+  return (
+    <Button title={label} className="inline-flex items-center gap-1" {...rest}>
+      <Icon aria-hidden className="size-4" />
+      <span className="sr-only wide:not-sr-only">{label}</span>
+    </Button>
   );
 }

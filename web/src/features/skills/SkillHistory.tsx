@@ -5,6 +5,7 @@ import { Link } from "@tanstack/react-router";
 import { ChevronRight } from "lucide-react";
 import { useState } from "react";
 import type { SkillChange } from "@/api/skills";
+import { Diff } from "@/features/skills/Diff";
 import { useLanguage, useStrings } from "@/i18n/context";
 import { sentence } from "@/i18n/i18n";
 import { useServer } from "@/state/server";
@@ -103,30 +104,5 @@ function Author({ change: { author, thread_id: threadId } }: { change: SkillChan
         </Link>
       )}
     </p>
-  );
-}
-
-const LOOKS: Readonly<Record<string, string>> = {
-  "+": "bg-done-tint text-done",
-  "-": "bg-error-tint text-error",
-  "@": "text-faint",
-};
-
-function Diff({ text }: { text: string }) {
-  const { skill: strings } = useStrings();
-  if (text === "") return <p className="text-small text-faint">{strings.noDiff}</p>;
-  return (
-    <pre
-      // biome-ignore lint/a11y/noNoninteractiveTabindex: a long change must be scrollable by keyboard
-      tabIndex={0}
-      className="max-h-[24lh] overflow-auto font-mono text-small whitespace-pre-wrap [overflow-wrap:anywhere]"
-    >
-      {text.split("\n").map((line, index) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: a change never changes
-        <div key={index} className={LOOKS[line.charAt(0)] ?? ""}>
-          {line || " "}
-        </div>
-      ))}
-    </pre>
   );
 }

@@ -6,6 +6,7 @@ import { type ReactNode, useState } from "react";
 import type { SkillWithContent } from "@/api/skills";
 import { SkillEditor } from "@/features/skills/SkillEditor";
 import { SkillHistory } from "@/features/skills/SkillHistory";
+import { SkillSource } from "@/features/skills/SkillSource";
 import { useSkillSwitch } from "@/features/skills/useSkillSwitch";
 import { useLanguage, useStrings } from "@/i18n/context";
 import { formatSize } from "@/i18n/format";
@@ -63,7 +64,12 @@ function SkillDetails({ skill }: { skill: SkillWithContent }) {
   return (
     <>
       <Contents skill={skill}>
-        {own && <OwnerButtons name={skill.name} onEdit={() => setEditing(true)} />}
+        {own && (
+          <>
+            <OwnerButtons name={skill.name} onEdit={() => setEditing(true)} />
+            <SkillSource name={skill.name} />
+          </>
+        )}
       </Contents>
       {own && <History name={skill.name} />}
     </>

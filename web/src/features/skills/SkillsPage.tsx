@@ -5,7 +5,8 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { GraduationCap, Plus, Search, TriangleAlert } from "lucide-react";
 import { useState } from "react";
 import type { RefusedSkill, Skill } from "@/api/skills";
-import { InstallButton, useInstallation } from "@/features/skills/InstallSkill";
+import { InstallFromUrl } from "@/features/skills/InstallFromUrl";
+import { InstallButtons, useInstallation } from "@/features/skills/InstallSkill";
 import { useSkillSwitch } from "@/features/skills/useSkillSwitch";
 import { useStrings } from "@/i18n/context";
 import { sentence } from "@/i18n/i18n";
@@ -19,6 +20,13 @@ export function SkillsPage() {
   const strings = useStrings();
   const { deleted } = useSearch({ from: "/skills" });
   const installing = useInstallation();
+  const [asking, setAsking] = useState(false);
+  const [url, setUrl] = useState("");
+  const problem = installing.error?.message ?? null;
+  const ask = (open: boolean) => {
+    if (!installing.isPending) installing.reset();
+    setAsking(open);
+  };
   const makes = useFeature("skill_editing");
   return (
     <PageFrame
@@ -26,7 +34,11 @@ export function SkillsPage() {
       actions={
         makes && (
           <>
-            <InstallButton busy={installing.isPending} onChoose={installing.mutate} />
+            <InstallButtons
+              busy={installing.isPending}
+              onChoose={installing.mutate}
+              onAskUrl={() => ask(true)}
+            />
             <Link
               to="/skills/_new"
               className="inline-flex h-8 items-center gap-1 rounded-box bg-accent px-3 font-medium text-on-accent hover:bg-accent-strong"
@@ -38,9 +50,24 @@ export function SkillsPage() {
         )
       }
     >
-      {installing.isError && (
+      {asking && (
+        <InstallFromUrl
+          url={url}
+          onChange={setUrl}
+          busy={installing.isPending}
+          problem={problem}
+          onInstall={() => installing.mutate(url.trim())}
+          onClose={() => ask(false)}
+        />
+      )}
+      {installing.isPending && !asking && (
+        <p role="status" className="mb-4 rounded-box bg-tint px-3 py-2">
+          {strings.skill.installing}
+        </p>
+      )}
+      {problem !== null && !asking && (
         <p role="alert" className="mb-4 rounded-box bg-error-tint px-3 py-2 whitespace-pre-wrap text-error">
-          {strings.skill.notInstalled} {sentence(installing.error.message)}
+          {strings.skill.notInstalled} {sentence(problem)}
         </p>
       )}
       {deleted !== undefined && <Deleted name={deleted} />}

@@ -3,8 +3,8 @@ import userEvent from "@testing-library/user-event";
 import { expect, test } from "vitest";
 import { ApiError } from "@/api/http";
 import type { Server } from "@/api/server";
-import type { Skill, SkillChange, SkillWithContent } from "@/api/skills";
-import { fakeGateway } from "@/testing/gateway";
+import type { CustomSkill, Installed, Skill, SkillChange, SkillSource, SkillWithContent } from "@/api/skills";
+import { deferred, fakeGateway } from "@/testing/gateway";
 import { showPage } from "@/testing/page";
 
 const RESEARCH: Skill = {
@@ -112,7 +112,7 @@ test("a custom skill is edited and rejected edits are kept", async () => {
   const saved: string[] = [];
   show("/skills/house-style", {
     skill: async () => ({ ...WHOLE, ...OWN }),
-    customSkill: async () => ({ name: "house-style", content: "old text", sha256: "abc" }),
+    customSkill: async () => ({ name: "house-style", content: "old text", sha256: "abc", source: null }),
     saveSkill: async (name, content, expected) => {
       saved.push(`${name} ${expected} ${content}`);
       throw new ApiError("SkillRefused", 422, "line 3 hides a secret");
@@ -174,7 +174,7 @@ test("a skill is created from text or installed from a file", async () => {
     skill: async () => WHOLE,
     createSkill: async (content) => {
       made.push(content);
-      return { name: "my-skill", content, sha256: "" };
+      return { name: "my-skill", content, sha256: "", source: null };
     },
   });
   await userEvent.click(await screen.findByRole("button", { name: "Create" }));
@@ -192,6 +192,123 @@ test("a failed installation shows the reason", async () => {
   const picker = document.querySelector<HTMLInputElement>("input[type=file]");
   await userEvent.upload(picker as HTMLInputElement, new File(["x"], "bad.skill"));
   expect((await screen.findByRole("alert")).textContent).toContain("It leads out of its folder.");
+});
+
+test("a skill is installed from a URL and a rejected URL is kept", async () => {
+  const sent: string[] = [];
+  const installed = deferred<Installed>();
+  const { paths } = show("/skills", {
+    skill: async () => WHOLE,
+    installSkillFromUrl: async (url) => {
+      sent.push(url);
+      if (sent.length === 1) throw new ApiError("InvalidRequest", 422, "it has 2 skills; choose a folder");
+      return installed.promise;
+    },
+  });
+  await userEvent.click(await screen.findByRole("button", { name: "Install from URL" }));
+  const dialog = await screen.findByRole("dialog", { name: "Install from URL" });
+  const field = within(dialog).getByRole<HTMLInputElement>("textbox", { name: "URL" });
+  const install = within(dialog).getByRole<HTMLButtonElement>("button", { name: "Install" });
+  expect(install.disabled).toBe(true);
+  await userEvent.type(field, " https://git.example.org/tea{Enter}");
+  const problem = await within(dialog).findByRole("alert");
+  expect(problem.textContent).toContain("It has 2 skills; choose a folder.");
+  await userEvent.type(field, "/tree/main/milk{Enter}");
+  expect(await within(dialog).findByRole("button", { name: "Installing…" })).toBe(install);
+  expect(within(dialog).queryByRole("alert")).toBeNull();
+  installed.resolve({ skill_name: "milk", message: "" });
+  await waitFor(() => expect(paths).toEqual(["/skills/milk"]));
+  expect(sent).toEqual(["https://git.example.org/tea", "https://git.example.org/tea/tree/main/milk"]);
+});
+
+test("closing the URL dialog dismisses its error and keeps the text", async () => {
+  show("/skills", {
+    installSkillFromUrl: async () => Promise.reject(new ApiError("SkillUnavailable", 502, "not reachable")),
+  });
+  const open = await screen.findByRole("button", { name: "Install from URL" });
+  await userEvent.click(open);
+  await userEvent.type(screen.getByRole("textbox", { name: "URL" }), "https://a.org/b{Enter}");
+  expect(await screen.findByRole("alert")).toBeTruthy();
+  await userEvent.click(screen.getByRole("button", { name: "Cancel" }));
+  expect(screen.queryByRole("dialog")).toBeNull();
+  expect(screen.queryByRole("alert")).toBeNull();
+  await userEvent.click(open);
+  expect(screen.getByRole<HTMLInputElement>("textbox", { name: "URL" }).value).toBe("https://a.org/b");
+});
+
+const SOURCE: SkillSource = {
+  url: "https://git.example.org/house-style",
+  revision: "a".repeat(40),
+  ref: "main",
+  folder: null,
+};
+const INSTALLED: CustomSkill = { name: "house-style", content: "", sha256: "", source: SOURCE };
+
+test("an update is compared with the installed files and the shown revision installed", async () => {
+  const newest = { ...SOURCE, revision: "b".repeat(40) };
+  const sent: unknown[] = [];
+  let source = SOURCE;
+  let diff = "";
+  show("/skills/house-style", {
+    skill: async () => ({ ...WHOLE, ...OWN }),
+    customSkill: async () => ({ ...INSTALLED, source }),
+    checkSkillUpdate: async () => ({
+      source: diff ? newest : source,
+      installed_revision: source.revision,
+      diff,
+    }),
+    updateSkill: async (...given) => {
+      sent.push(given);
+      if (sent.length === 1) throw new ApiError("SkillRefused", 422, "line 3 hides a secret");
+      source = newest;
+      return { skill_name: "house-style", message: "" };
+    },
+  });
+  const section = await screen.findByRole("region", { name: "Source" });
+  expect(within(section).getByRole("link", { name: SOURCE.url }).getAttribute("href")).toBe(SOURCE.url);
+  expect(within(section).getByText(SOURCE.revision)).toBeTruthy();
+  const check = within(section).getByRole("button", { name: "Check for updates" });
+  await userEvent.click(check);
+  expect(await within(section).findByText("This skill is up to date.")).toBeTruthy();
+
+  diff = "--- a/SKILL.md\n+++ b/SKILL.md\n@@ -1 +1 @@\n-old\n+new\n";
+  await userEvent.click(check);
+  expect(await within(section).findByText("+new")).toBeTruthy();
+  const update = within(section).getByRole("button", { name: "Update" });
+  await userEvent.click(update);
+  expect((await within(section).findByRole("alert")).textContent).toContain("Line 3 hides a secret.");
+  expect(within(section).getByText("+new")).toBeTruthy();
+  await userEvent.click(update);
+  expect(await within(section).findByText("Updated")).toBeTruthy();
+  expect(within(section).getByText(newest.revision)).toBeTruthy();
+  expect(within(section).queryByText("+new")).toBeNull();
+  expect(within(section).queryByRole("alert")).toBeNull();
+  await waitFor(() => expect(document.activeElement).toBe(check));
+  expect(sent).toEqual([
+    ["house-style", newest.revision],
+    ["house-style", newest.revision],
+  ]);
+});
+
+test("a failed check shows the reason, and a skill without a source has no updates", async () => {
+  let source: SkillSource | null = { ...SOURCE, revision: `sha256:${"c".repeat(64)}` };
+  show("/skills/house-style", {
+    skill: async () => ({ ...WHOLE, ...OWN }),
+    customSkill: async () => ({ ...INSTALLED, source }),
+    checkSkillUpdate: async () =>
+      Promise.reject(new ApiError("SkillUnavailable", 502, "it took longer than 120 s")),
+    undoSkillChange: async () => {
+      source = null;
+    },
+    skillHistory: async () => [CHANGED],
+  });
+  const section = await screen.findByRole("region", { name: "Source" });
+  expect(within(section).getByText("SHA-256").nextElementSibling?.textContent).toBe("c".repeat(64));
+  await userEvent.click(within(section).getByRole("button", { name: "Check for updates" }));
+  const problem = await within(section).findByRole("alert");
+  expect(problem.textContent).toBe("Couldn’t check for updates. It took longer than 120 s.");
+  await userEvent.click(await screen.findByRole("button", { name: "Undo" }));
+  await waitFor(() => expect(screen.queryByRole("region", { name: "Source" })).toBeNull());
 });
 
 test("a skill is completed with the keyboard", async () => {

@@ -1,8 +1,9 @@
 /** Form of an MCP server; rejected input is kept. */
 
-import { type ReactNode, useId, useState } from "react";
+import { useState } from "react";
 import type { McpEntry } from "@/api/tools";
 import { BadLine, draftOf, type EntryDraft, entryOf } from "@/features/tools/entry";
+import { Choice, Field, INPUT, Line, Lines } from "@/features/tools/fields";
 import { useToolStrings } from "@/features/tools/useTools";
 import { useStrings } from "@/i18n/context";
 import { sentence } from "@/i18n/i18n";
@@ -17,16 +18,19 @@ interface Props {
   readonly entry: McpEntry;
   /** Existing names. */
   readonly taken: readonly string[];
+  /** Connection chosen above the form; without it the form asks. */
+  readonly way?: EntryDraft["way"];
   /** Throws if the server rejects it. */
   readonly onSave: (name: string, entry: McpEntry) => Promise<unknown>;
   readonly onCancel: () => void;
 }
 
-export function ServerForm({ name: first, entry, taken, onSave, onCancel }: Props) {
+export function ServerForm({ name: first, entry, taken, way, onSave, onCancel }: Props) {
   const page = useStrings();
   const strings = useToolStrings();
   const [name, setName] = useState(first ?? "");
-  const [draft, setDraft] = useState(() => draftOf(entry));
+  const [written, setDraft] = useState(() => draftOf(entry));
+  const draft: EntryDraft = way === undefined ? written : { ...written, way };
   const [problem, setProblem] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
   const change = (part: Partial<EntryDraft>) => setDraft((before) => ({ ...before, ...part }));
@@ -53,10 +57,10 @@ export function ServerForm({ name: first, entry, taken, onSave, onCancel }: Prop
     >
       {first === null && (
         <Field name={strings.name} hint={strings.nameHint} problem={isTaken ? strings.nameTaken : null}>
-          {(id) => (
+          {(ids) => (
             <input
               ref={focusOnMount}
-              id={id}
+              {...ids}
               value={name}
               maxLength={64}
               autoComplete="off"
@@ -66,14 +70,16 @@ export function ServerForm({ name: first, entry, taken, onSave, onCancel }: Prop
           )}
         </Field>
       )}
-      <div className="flex">
-        <Segments
-          label={strings.how}
-          value={draft.way}
-          options={strings.ways}
-          onChoose={(way) => change({ way })}
-        />
-      </div>
+      {way === undefined && (
+        <div className="flex">
+          <Segments
+            label={strings.how}
+            value={draft.way}
+            options={strings.ways}
+            onChoose={(way) => change({ way })}
+          />
+        </div>
+      )}
       {draft.way === "stdio" ? (
         <Program draft={draft} change={change} isNew={first === null} />
       ) : (
@@ -164,101 +170,3 @@ function Address({ draft, change, isNew }: PartProps) {
     </>
   );
 }
-
-interface FieldProps {
-  readonly name: string;
-  readonly hint?: string | undefined;
-  readonly problem?: string | null;
-  readonly children: (id: string) => ReactNode;
-}
-
-function Field({ name, hint, problem = null, children }: FieldProps) {
-  const id = useId();
-  return (
-    <div className="flex flex-col gap-1">
-      <label htmlFor={id} className="font-medium">
-        {name}
-      </label>
-      {children(id)}
-      {problem !== null ? (
-        <p role="alert" className="text-small text-error">
-          {problem}
-        </p>
-      ) : (
-        hint && <p className="text-small text-faint">{hint}</p>
-      )}
-    </div>
-  );
-}
-
-interface LineProps {
-  readonly name: string;
-  readonly hint?: string | undefined;
-  readonly mono?: boolean;
-  readonly value: string;
-  readonly onChange: (value: string) => void;
-}
-
-function Line({ name, hint, mono = false, value, onChange }: LineProps) {
-  return (
-    <Field name={name} hint={hint}>
-      {(id) => (
-        <input
-          id={id}
-          value={value}
-          autoComplete="off"
-          spellCheck={!mono}
-          onChange={(event) => onChange(event.target.value)}
-          className={`${INPUT} ${mono ? "font-mono text-small" : ""}`}
-        />
-      )}
-    </Field>
-  );
-}
-
-function Lines({ name, hint, value, onChange }: LineProps) {
-  return (
-    <Field name={name} hint={hint}>
-      {(id) => (
-        <textarea
-          id={id}
-          value={value}
-          rows={2}
-          spellCheck={false}
-          onChange={(event) => onChange(event.target.value)}
-          className="field-sizing-content max-h-60 min-h-16 resize-none rounded-box border border-line-strong bg-raised px-3 py-2 font-mono text-small outline-none focus:border-accent"
-        />
-      )}
-    </Field>
-  );
-}
-
-interface ChoiceProps<Value extends string> {
-  readonly name: string;
-  readonly value: Value;
-  readonly options: Readonly<Record<Value, string>>;
-  readonly onChoose: (value: Value) => void;
-}
-
-function Choice<Value extends string>({ name, value, options, onChoose }: ChoiceProps<Value>) {
-  return (
-    <Field name={name}>
-      {(id) => (
-        <select
-          id={id}
-          value={value}
-          onChange={(event) => onChoose(event.target.value as Value)}
-          className={INPUT}
-        >
-          {(Object.keys(options) as Value[]).map((option) => (
-            <option key={option} value={option}>
-              {options[option]}
-            </option>
-          ))}
-        </select>
-      )}
-    </Field>
-  );
-}
-
-const INPUT = "h-9 rounded-box border border-line-strong bg-raised px-3 outline-none focus:border-accent";

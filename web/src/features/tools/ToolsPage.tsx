@@ -1,17 +1,14 @@
 /** Tools page. */
 
-import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Plus } from "lucide-react";
-import type { McpEntry } from "@/api/tools";
 import { BuiltinTools } from "@/features/tools/BuiltinTools";
+import { NewServer } from "@/features/tools/NewServer";
 import { PolicyRules } from "@/features/tools/PolicyRules";
-import { ServerForm } from "@/features/tools/ServerForm";
 import { Servers } from "@/features/tools/Servers";
-import { SERVERS, useServerChange, useToolStrings } from "@/features/tools/useTools";
+import { useToolStrings } from "@/features/tools/useTools";
 import { useStrings } from "@/i18n/context";
 import { PageFrame } from "@/layout/PageFrame";
-import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 
 export function ToolsPage() {
@@ -48,32 +45,5 @@ export function ToolsPage() {
         </>
       )}
     </PageFrame>
-  );
-}
-
-interface Made {
-  readonly name: string;
-  readonly entry: McpEntry;
-}
-
-const EMPTY: McpEntry = {};
-
-function NewServer() {
-  const navigate = useNavigate();
-  const server = useServer();
-  const config = useQuery({ queryKey: [...SERVERS, "config"], queryFn: server.mcpConfig });
-  const adding = useServerChange(({ name, entry }: Made) => server.putMcpServer(name, entry));
-  const add = async (name: string, entry: McpEntry) => {
-    await adding.mutateAsync({ name, entry });
-    await navigate({ to: "/tools/$server", params: { server: name } });
-  };
-  return (
-    <ServerForm
-      name={null}
-      entry={EMPTY}
-      taken={Object.keys(config.data?.mcp_servers ?? {})}
-      onSave={add}
-      onCancel={() => void navigate({ to: "/tools" })}
-    />
   );
 }

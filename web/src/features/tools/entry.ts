@@ -1,7 +1,7 @@
 /** Converts a server entry to and from the form. */
 
 import { isRecord } from "@/api/json";
-import type { McpEntry } from "@/api/tools";
+import type { McpConfig, McpEntry } from "@/api/tools";
 
 export interface EntryDraft {
   readonly way: "stdio" | "http";
@@ -50,7 +50,7 @@ export function entryOf(draft: EntryDraft, former: McpEntry = {}): McpEntry {
       command: draft.command.trim(),
       args: linesIn(draft.args),
       env: pairsIn(draft.env, /^([^=\s]+)=(.*)$/),
-      network: draft.network,
+      ...networkOf(draft, network),
       description,
     };
   }
@@ -65,6 +65,12 @@ export function entryOf(draft: EntryDraft, former: McpEntry = {}): McpEntry {
   };
 }
 
+/** A switch left as it was keeps the value: without one, programs that download packages reach public hosts. */
+function networkOf(draft: EntryDraft, former: unknown): McpEntry {
+  if (draft.network !== (former === true)) return { network: draft.network };
+  return former === undefined ? {} : { network: former };
+}
+
 /** Other login kinds are set by the operator and kept. */
 function loginOf({ login }: EntryDraft, former: unknown): McpEntry | null {
   const known = isRecord(former) ? former : null;
@@ -72,6 +78,13 @@ function loginOf({ login }: EntryDraft, former: unknown): McpEntry | null {
     return known?.grant_type === BROWSER ? known : { grant_type: BROWSER };
   }
   return known === null || known.grant_type === BROWSER ? null : known;
+}
+
+type Entries = McpConfig["mcp_servers"];
+
+/** Return the names of entries that are new or differ. */
+export function changedNames(before: Entries, after: Entries): readonly string[] {
+  return Object.keys(after).filter((name) => JSON.stringify(after[name]) !== JSON.stringify(before[name]));
 }
 
 function text(value: unknown): string {

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { ApiError, NetworkError } from "@/api/http";
 import type { Server } from "@/api/server";
 import type { McpServer, Pin, Tool } from "@/api/tools";
-import { BadLine, draftOf, entryOf } from "@/features/tools/entry";
+import { BadLine, changedNames, draftOf, entryOf } from "@/features/tools/entry";
 import { serverSearch, toolsSearch } from "@/features/tools/search";
 import { fakeGateway } from "@/testing/gateway";
 import { showPage } from "@/testing/page";
@@ -147,6 +147,66 @@ test("a server is added and rejected input is kept", async () => {
   ]);
 });
 
+const TIME = { type: "stdio", command: "uvx" };
+const PASTED = '{ "mcpServers": { "time": { "command": "uvx" }, }, } // from the README';
+
+test("all servers of a pasted configuration are added and rejected text is kept", async () => {
+  const sent: string[] = [];
+  const { paths } = show("/tools?adding=true", {
+    mcpConfig: async () => ({ mcp_servers: { weather: {} }, problem: null }),
+    importMcpServers: async (text) => {
+      sent.push(text);
+      if (sent.length === 1) throw new ApiError("InvalidRequest", 422, "no MCP servers found");
+      return { mcp_servers: { weather: {}, time: TIME, docs: TIME }, problem: null };
+    },
+  });
+  const name = await screen.findByRole("textbox", { name: "Name" });
+  await userEvent.type(name, "mine");
+  await userEvent.click(screen.getByRole("radio", { name: "Paste JSON" }));
+  expect(screen.queryByRole("textbox", { name: "Name" })).toBeNull();
+  const field = screen.getByRole<HTMLTextAreaElement>("textbox", { name: "Configuration" });
+  const add = screen.getByRole<HTMLButtonElement>("button", { name: "Add servers" });
+  expect(add.disabled).toBe(true);
+  await userEvent.click(field);
+  await userEvent.paste("npx -y something");
+  await userEvent.click(add);
+  expect((await screen.findByRole("alert")).textContent).toBe(
+    "Nothing was added. Your text is still here. No MCP servers found.",
+  );
+  expect(field.value).toBe("npx -y something");
+
+  // The other form keeps its text too.
+  await userEvent.click(screen.getByRole("radio", { name: "Remote URL" }));
+  expect(screen.getByRole<HTMLInputElement>("textbox", { name: "Name" }).value).toBe("mine");
+  await userEvent.click(screen.getByRole("radio", { name: "Paste JSON" }));
+  await userEvent.clear(field);
+  await userEvent.click(field);
+  await userEvent.paste(PASTED);
+  await userEvent.click(add);
+  await waitFor(() => expect(paths.at(-1)).toBe("/tools"));
+  expect(sent).toEqual(["npx -y something", PASTED]);
+});
+
+test("a single pasted server is opened", async () => {
+  const { paths } = show("/tools?adding=true", {
+    mcpConfig: async () => ({ mcp_servers: { weather: {} }, problem: null }),
+    importMcpServers: async () => ({ mcp_servers: { weather: {}, time: TIME }, problem: null }),
+  });
+  await userEvent.click(await screen.findByRole("radio", { name: "Paste JSON" }));
+  await userEvent.click(screen.getByRole("textbox", { name: "Configuration" }));
+  await userEvent.paste(PASTED);
+  await userEvent.click(screen.getByRole("button", { name: "Add servers" }));
+  await waitFor(() => expect(paths.at(-1)).toBe("/tools/time"));
+});
+
+test("new and replaced entries are found", () => {
+  const before = { kept: { url: "a" }, replaced: { url: "a" } };
+  expect(changedNames(before, { ...before, replaced: { url: "b" }, added: {} })).toEqual([
+    "replaced",
+    "added",
+  ]);
+});
+
 test("changed tools show a line diff and the shown version is accepted", async () => {
   const version = {
     hash: "h1",
@@ -253,6 +313,14 @@ test("an entry survives the form and operator logins are kept", () => {
   expect(browser.oauth).toEqual({ grant_type: "authorization_code" });
   expect(entryOf({ ...draftOf(browser), login: "none" }, browser)).not.toHaveProperty("oauth");
   expect(() => entryOf({ ...draftOf({}), env: "=x" })).toThrow(BadLine);
+});
+
+test("network access is written only when it is switched", () => {
+  const draft = draftOf({ command: "npx" });
+  expect(entryOf(draft, { command: "npx" })).not.toHaveProperty("network");
+  expect(entryOf(draft, { network: null }).network).toBeNull();
+  expect(entryOf({ ...draft, network: true }, { network: false }).network).toBe(true);
+  expect(entryOf(draft, { network: true }).network).toBe(false);
 });
 
 test("invalid search parameters are ignored", () => {
