@@ -2,9 +2,12 @@
 
 import asyncio
 import json
+import re
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -17,6 +20,7 @@ from deerflow.cli.config import app
 from deerflow.cli.main import build_app
 from deerflow.cli.migration import RULES_BY_KEY, convert_config, convert_extensions
 from deerflow.config.load import PublicConfigFound, load
+from deerflow.config.loader.document import KeyPath, format_path
 from deerflow.config.root import Config, is_public_config
 from deerflow.config.source import open_source
 from deerflow.domain.identity import LOCAL_USER
@@ -149,6 +153,56 @@ def test_lists_everything_else_with_a_reason() -> None:
         "title.max_words",
     }
     assert left_out["title.max_words"] == "must be at most 20, not 600"
+
+
+COMPLETE = Path(__file__).with_name("public_config.yaml")
+
+
+def find_leaves(value: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
+    """Yield the paths of all values; a list of texts is one value."""
+    if isinstance(value, dict) and value:
+        inner = list(value.items())
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        inner = list(enumerate(value))
+    else:
+        yield path
+        return
+    for key, item in inner:
+        yield from find_leaves(item, (*path, key))
+
+
+def drop_value(settings: Any, path: KeyPath) -> Any:
+    """Return the settings without one value."""
+    changed = inner = deepcopy(settings)
+    for key in path[:-1]:
+        inner = inner[key]
+    del inner[path[-1]]
+    return changed
+
+
+def test_nothing_of_a_complete_file_is_lost_silently() -> None:
+    public = yaml.safe_load(COMPLETE.read_text())
+    made = convert_config(public)
+    told = [re.sub(r" \(.*?\)", "", each.key) for each in made.left_out]
+    leaves = [path for path in find_leaves(public) if path != ("config_version",)]
+    assert len(leaves) > 200
+    untold = [path for path in leaves if not format_path(path).startswith(tuple(told))]
+    lost = [path for path in untold if convert_config(drop_value(public, path)) == made]
+    # Tools that every agent has are named by their names alone.
+    assert [path for path in lost if path[0] != "tools" or path[-1] != "group"] == []
+
+
+async def test_a_complete_file_starts_and_answers(project: Path, migrate: Command) -> None:
+    (project / "config.yaml").write_text(COMPLETE.read_text())
+    done = await asyncio.to_thread(migrate)
+    assert done.exit_code == 0, done.output
+    variables = {"OPENAI_API_KEY": "k", "PROVISIONER_KEY": "k"}
+    # What is not on this machine: the servers of the example, and the classes of its own package.
+    absent: dict[str, Any] = {"guardrails": {"provider": None}, "stream_bridge": None, "tools": []}
+    absent["sandbox"] = {"use": "deerflow.sandbox.local:LocalSandboxProvider", "mounts": [], "provisioner_url": None}
+    source = open_source(directory=project, environment=variables, overrides=absent)
+    async with open_harness(source, ScriptedModel.saying("Hello.")) as harness:
+        await ask_successfully(harness)
 
 
 def test_converts_the_extensions() -> None:

@@ -1,6 +1,8 @@
 """MCP servers and containers: servers next to a container sandbox, and servers that are containers."""
 
 import asyncio
+import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from deerflow.config.source import open_source
@@ -64,3 +66,44 @@ async def test_a_server_that_is_a_container_connects_and_is_removed(
         assert results[0].text == "echo: hello"
         assert engine.podman("ps", "--quiet", "--filter", "name=^deerflow-").strip() != ""
     assert engine.podman("ps", "--all", "--quiet", "--filter", "name=^deerflow-").strip() == ""
+
+
+PRINTED = {
+    "memory": {"command": "docker", "args": ["run", "-i", "-v", "claude-memory:/app/dist", "--rm", "mcp/memory"]},
+    "time": {"command": "docker", "args": ["run", "-i", "--rm", "-e", "LOCAL_TIMEZONE", "mcp/time"]},
+    "brave-search": {
+        "command": "docker",
+        "args": ["run", "-i", "--rm", "-e", "BRAVE_API_KEY", "docker.io/mcp/brave-search"],
+        "env": {"BRAVE_API_KEY": "YOUR_API_KEY_HERE"},
+    },
+}
+"""Entries as the documentation of public servers prints them; their images are replaced by a server of ours."""
+
+
+async def test_containers_as_printed_connect(engine: ContainerEngine, tmp_path: Path) -> None:
+    images = [entry["args"][-1] for entry in PRINTED.values()]
+    await asyncio.to_thread(make_server_image, engine, images, tmp_path)
+    (tmp_path / "docker").symlink_to(shutil.which("podman") or "")
+    write_servers(tmp_path, PRINTED)
+    environment = {**engine.environment, "PATH": f"{tmp_path}:{engine.environment['PATH']}"}
+    source = open_source(directory=tmp_path, environment=environment, overrides=QUIET)
+    model = ScriptedModel.saying(calling("brave-search_environment", value=""), "done")
+    try:
+        async with open_harness(source, model) as harness:
+            world = McpHarness(harness, model)
+            await world.wait_until_listed()
+            states = {name: (world.status(name).state, world.status(name).error) for name in PRINTED}
+            assert states == dict.fromkeys(PRINTED, ("ready", None))
+            await world.run()
+            assert "BRAVE_API_KEY" in (await world.results())[0].text
+    finally:
+        await asyncio.to_thread(engine.podman, "rmi", "--force", *images)
+
+
+def make_server_image(engine: ContainerEngine, names: Sequence[str], folder: Path) -> None:
+    """Create an image that starts the server of the tests, under all `names`."""
+    file = folder / "Dockerfile"
+    (folder / "server.py").write_bytes(HOSTILE_SERVER.read_bytes())
+    file.write_text(f'FROM {engine.image}\nCOPY server.py /server.py\nENTRYPOINT ["python3", "/server.py"]\n')
+    tags = [word for name in names for word in ("--tag", name)]
+    engine.podman("build", "--quiet", "--file", str(file), *tags, str(folder))

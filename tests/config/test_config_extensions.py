@@ -85,6 +85,16 @@ def test_reads_files_of_other_programs(tmp_path: Path, program: str) -> None:
     assert read_raw_extensions(file).keys() == {"mcpServers"}
 
 
+def test_a_command_in_one_text_is_split(tmp_path: Path) -> None:
+    file, program = tmp_path / "f.json", tmp_path / "my program"
+    program.touch()
+    commands = {"a": "npx -y mcp-remote https://a/mcp", "b": str(program), "c": 'uvx "x'}
+    file.write_text(json.dumps({"mcpServers": {name: {"command": command} for name, command in commands.items()}}))
+    servers = read(file).mcp_servers
+    assert (servers["a"].command, servers["a"].args) == ("npx", ("-y", "mcp-remote", "https://a/mcp"))
+    assert [(servers[name].command, servers[name].args) for name in "bc"] == [(str(program), ()), ('uvx "x', ())]
+
+
 def test_servers_of_both_sections_are_read(tmp_path: Path) -> None:
     file = tmp_path / "f.json"
     file.write_text('{"servers": {"b": {"command": "npx"}}, "mcpServers": {"a": {"command": "npx"}}, "skills": {}}')

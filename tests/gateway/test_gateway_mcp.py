@@ -115,6 +115,10 @@ def test_pasted_servers_of_other_programs_are_added(
         "/api/mcp/import", json={"text": '{"docs": {"url": "https://docs.example/mcp", "enabled": false}}'}
     )
     assert bare.json()["mcp_servers"]["docs"] == {"url": "https://docs.example/mcp", "enabled": False, "type": "http"}
+    fragment = http.post(
+        "/api/mcp/import", json={"text": '"mcpServers": {"x": {"command": "npx -y x", "disabled": true}},'}
+    )
+    assert fragment.json()["mcp_servers"]["x"] == {"command": "npx", "args": ["-y", "x"], "enabled": False}
 
     before = read_extensions(server.home)
     for text, problem in (

@@ -1,15 +1,22 @@
 """Tests of entries as the documentation of public MCP servers prints them: they connect without an added key."""
 
 import asyncio
+import json
 import os
+import re
+import subprocess
 import sysconfig
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from deerflow.config.sections.extensions import McpServerConfig, read_extensions
 from deerflow.config.sections.sandbox import SandboxConfig
-from deerflow.domain.errors import DeerFlowError
+from deerflow.domain.errors import DeerFlowError, InvalidRequest
+from deerflow.mcp.servers import find_pasted_servers
 from deerflow.mcp.session.calls import ServerAddress, SessionDependencies
 from deerflow.mcp.session.pool import SessionPool
 from deerflow.sandbox.egress import Egress
@@ -20,72 +27,79 @@ from tests.support import needs
 
 pytestmark = [pytest.mark.external, pytest.mark.nightly, pytest.mark.timeout(600)]
 
-FROM_NPM = """
-{
-  "mcpServers": {
-    "everything": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-everything"]},
-    "filesystem": {
-      "command": "npx",
-      "args": ["-y", "@modelcontextprotocol/server-filesystem", "/path/to/folder"]
-    },
-    "memory": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"]},
-    "sequential-thinking": {
-      "command": "npx",
-      "args": ["-y", "@modelcontextprotocol/server-sequential-thinking"]
-    },
-    "context7": {"command": "npx", "args": ["-y", "@upstash/context7-mcp", "--api-key", "YOUR_API_KEY"]},
-    "playwright": {"command": "npx", "args": ["@playwright/mcp@latest"]},
-    "tavily-mcp": {
-      "command": "npx",
-      "args": ["-y", "tavily-mcp@latest"],
-      "env": {"TAVILY_API_KEY": "your-api-key-here"},
-      "disabled": false,
-      "autoApprove": []
-    },
-  }
-}
-"""
-FROM_VS_CODE = """
-{
-  // .vscode/mcp.json
-  "servers": {
-    "brave-search": {
-      "type": "stdio",
-      "command": "npx",
-      "args": ["-y", "@brave/brave-search-mcp-server", "--transport", "stdio"],
-      "env": {"BRAVE_API_KEY": "${input:brave-api-key}"}
-    }
-  },
-  "inputs": [{"password": true, "id": "brave-api-key", "type": "promptString", "description": "Brave Search API Key"}]
-}
-"""
-FROM_PYPI = """
-{
-  "mcpServers": {
-    "time": {"command": "uvx", "args": ["mcp-server-time"]},
-    "fetch": {"command": "uvx", "args": ["mcp-server-fetch"]},
-    "git": {"command": "uvx", "args": ["mcp-server-git", "--repository", "/path/to/folder"]}
-  }
-}
-"""
+NPM = (
+    "@modelcontextprotocol/server-everything",
+    "@modelcontextprotocol/server-filesystem",
+    "@modelcontextprotocol/server-memory",
+    "@modelcontextprotocol/server-sequential-thinking",
+    "@upstash/context7-mcp",
+    "@playwright/mcp",
+    "tavily-mcp",
+    "@brave/brave-search-mcp-server",
+)
+PYPI = ("mcp-server-time", "mcp-server-fetch", "mcp-server-git")
+CODE_BLOCK = re.compile(r"```json[c5]?\s*\n(.*?)```", re.S)
+PLACES = ("/Users/username/Desktop", "/path/to/other/allowed/dir", "path/to/git/repo")
+"""Paths that the documentation tells its readers to replace."""
+NOT_STDIO = {"http", "docker", "cmd"}
 AT_A_TIME = 2
 PASSED_ON = ("NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR", "NPM_CONFIG_REGISTRY", "UV_DEFAULT_INDEX")
 
 
-@pytest.mark.parametrize("pasted", [FROM_NPM, FROM_VS_CODE, FROM_PYPI], ids=["npm", "vs code", "pypi"])
-async def test_printed_entries_connect(tmp_path: Path, pasted: str) -> None:
-    folder = tmp_path / "folder"
+async def test_printed_entries_connect(tmp_path: Path, disk_path: Path) -> None:
+    folder = disk_path / "folder"
+    make_repository(folder)
+    file = tmp_path / "extensions_config.json"
+    servers: dict[str, McpServerConfig] = {}
+    for package, page in read_pages(tmp_path):
+        file.write_text(json.dumps({"mcpServers": {package: find_printed_entry(page, folder)}}))
+        # `${input:brave_api_key}` of VS Code is a variable here.
+        servers |= read_extensions(file, {"BRAVE_API_KEY": "key"}, name=file.name).mcp_servers
+    tools = await list_servers(tmp_path / "home", servers)
+    assert len(tools) == len(NPM) + len(PYPI)
+    assert all(isinstance(count, int) and count > 0 for count in tools.values()), tools
+
+
+def make_repository(folder: Path) -> None:
+    """Create an empty Git repository."""
     (folder / ".git").mkdir(parents=True)
     for name, text in (("HEAD", "ref: refs/heads/main\n"), ("config", "[core]\n")):
         (folder / ".git" / name).write_text(text)
     for name in ("objects", "refs"):
         (folder / ".git" / name).mkdir()
-    file = tmp_path / "extensions_config.json"
-    file.write_text(pasted.replace("/path/to/folder", str(folder)))
-    servers = read_extensions(file, {"BRAVE_API_KEY": "key"}, name=file.name).mcp_servers
-    tools = await list_servers(tmp_path / "home", servers)
-    assert tools.keys() == servers.keys()
-    assert all(isinstance(count, int) and count > 0 for count in tools.values()), tools
+
+
+def read_pages(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield the documentation of each package, as published today."""
+    for number, package in enumerate(NPM):
+        place = folder / f"npm-{number}"
+        place.mkdir()
+        run([needs("npm"), "pack", "--silent", package], place)
+        run(["tar", "xf", next(place.glob("*.tgz"))], place)
+        yield package, (place / "package" / "README.md").read_text()
+    place = folder / "pypi"
+    uv = Path(sysconfig.get_path("scripts")) / "uv"
+    run([uv, "pip", "install", "--quiet", "--no-deps", "--target", place, *PYPI], folder)
+    for package in PYPI:
+        (metadata,) = place.glob(f"{package.replace('-', '_')}-*.dist-info/METADATA")
+        yield package, metadata.read_text()
+
+
+def find_printed_entry(page: str, folder: Path) -> Mapping[str, Any]:
+    """Return the first entry of a page that starts a package on stdio, with `folder` for the paths to replace."""
+    for block in CODE_BLOCK.findall(page):
+        for place in PLACES:
+            block = block.replace(place, str(folder))
+        with suppress(InvalidRequest):
+            for entry in find_pasted_servers(block).values():
+                words = {entry.get("command"), *entry.get("args", ())}
+                if words & {"npx", "uvx"} and not words & NOT_STDIO and "mcp-remote" not in words:
+                    return entry
+    pytest.fail(f"no entry found in {page[:200]}")
+
+
+def run(command: Sequence[str | Path], folder: Path) -> None:
+    subprocess.run(command, cwd=folder, check=True, timeout=120, capture_output=True)
 
 
 async def list_servers(home: Path, servers: dict[str, McpServerConfig]) -> dict[str, int | str]:

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,8 @@ from tests.skills.support import (
     open_service,
     write_skill,
 )
+
+LIMIT_S = 60
 
 
 def get_custom_path(home: Path, path: str = "") -> Path:
@@ -52,6 +55,28 @@ async def test_concurrent_edits_conflict(tmp_path: Path) -> None:
     results = await asyncio.gather(*edits, return_exceptions=True)
     assert sorted(type(result).__name__ for result in results) == ["Conflict"] * 5 + ["StoredSkill"]
     assert len(await service.history(OWNER, "sample")) == 2
+
+
+async def test_a_skill_is_read_whole_or_not_found_while_it_changes(tmp_path: Path) -> None:
+    service = open_service(tmp_path)
+    await service.create(OWNER, build_skill_md(), PERSON)
+
+    async def change() -> None:
+        for _ in range(20):
+            await service.write_file(OWNER, "sample", "references/a.md", "A\n", PERSON)
+            await service.remove_file(OWNER, "sample", "references/a.md", PERSON)
+            await service.delete(OWNER, "sample", PERSON)
+            await service.rollback(OWNER, "sample", PERSON)
+
+    async def read() -> None:
+        while not changing.done():
+            with suppress(NotFound):
+                assert (await service.get(OWNER, "sample")).content == build_skill_md()
+
+    async with asyncio.timeout(LIMIT_S), asyncio.TaskGroup() as tasks:
+        changing = tasks.create_task(change())
+        for _ in range(3):
+            tasks.create_task(read())
 
 
 async def test_edit_with_outdated_hash_conflicts(tmp_path: Path) -> None:

@@ -213,6 +213,7 @@ def convert_prices(key: str, prices: Any, entry: dict[str, Any], made: Conversio
 
 def convert_tools(entries: Any, made: Conversion) -> Iterator[dict[str, Any]]:
     """Yield the entries of `tools:`."""
+    built_in: list[str] = []
     for number, entry in enumerate(entries if isinstance(entries, list) else []):
         key = f"tools[{number}]"
         if not isinstance(entry, Mapping):
@@ -221,6 +222,7 @@ def convert_tools(entries: Any, made: Conversion) -> Iterator[dict[str, Any]]:
         use = str(entry.get("use", ""))
         label = f"{key} ({entry.get('name')})"
         if use.startswith(BUILT_IN_TOOLS):
+            built_in.append(str(entry.get("name")))
             if extra := sorted(entry.keys() - {"name", "group", "use"}):
                 made.leave_out(label, f"every agent has this tool; it has no setting {', '.join(extra)}")
             continue
@@ -228,6 +230,8 @@ def convert_tools(entries: Any, made: Conversion) -> Iterator[dict[str, Any]]:
         if converted["use"].startswith("deerflow.") and not (converted := check_tool(label, converted, made)):
             continue
         yield converted
+    if built_in:
+        made.changed.append(f"tools: every agent has {', '.join(built_in)}")
 
 
 def check_tool(label: str, entry: dict[str, Any], made: Conversion) -> dict[str, Any]:

@@ -34,20 +34,6 @@ def rename(value: Mapping[str, str]) -> Convert:
     return lambda word: value.get(word, word) if isinstance(word, str) else word
 
 
-def drop_entries(*names: str) -> Convert:
-    """Return a conversion that leaves some keys out of every entry of a mapping."""
-
-    def convert(entries: Any) -> Any:
-        if not isinstance(entries, Mapping):
-            return entries
-        return {
-            name: {key: value for key, value in entry.items() if key not in names} if isinstance(entry, dict) else entry
-            for name, entry in entries.items()
-        }
-
-    return convert
-
-
 NO_LOGIN = "there are no user accounts in the configuration"
 NO_CHANNELS = "chat apps are not configured here"
 NO_SCHEDULER = "scheduled tasks are not configured here"
@@ -123,10 +109,7 @@ RULES: Sequence[KeyRule] = (
     ),
     *keep("subagents", "enabled", "timeout_seconds", "max_turns"),
     KeyRule("subagents.timeout", "subagents.timeout_seconds"),
-    *(
-        KeyRule(key, key, "without `token_budget`", drop_entries("token_budget"))
-        for key in ("subagents.agents", "subagents.custom_agents")
-    ),
+    *(KeyRule(key, key, "without `token_budget`") for key in ("subagents.agents", "subagents.custom_agents")),
     *drop("`budget` limits the whole run", "subagents.max_total_per_run", "subagents.token_budget"),
     KeyRule("token_budget.max_tokens", "budget.max_tokens", "only if `token_budget.enabled` is true"),
     *drop("the presence of `budget.max_tokens` decides", "token_budget.enabled"),

@@ -12,7 +12,7 @@ from deerflow.config.loader.files import FileStamp, parse_yaml, read_text, resol
 from deerflow.config.loader.validation import validate
 from deerflow.config.loader.variables import read_dotenv, substitute_variables
 from deerflow.config.root import Config, is_public_config
-from deerflow.config.sections.extensions import Extensions, read_extensions
+from deerflow.config.sections.extensions import Extensions, McpServerConfig, read_extensions
 from deerflow.domain.errors import ConfigError
 
 CONFIG_NAME = "config.yaml"
@@ -76,7 +76,8 @@ def load(
         file = extensions_file.find()
         if file is None:
             return Extensions()
-        return read_extensions(file, found.variables, name=found.name(file), advice=found.advice)
+        extensions = read_extensions(file, found.variables, name=found.name(file), advice=found.advice)
+        return resolve_paths(extensions, file)
 
     try:
         document = _read_document(config_file.find(), overrides, found)
@@ -228,3 +229,26 @@ def _collect_errors(read: Callable[[], object]) -> list[str]:
     except ConfigError as error:
         return [str(error)]
     return []
+
+
+SCRIPT_SUFFIXES = frozenset({".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".php", ".sh", ".jar"})
+
+
+def resolve_paths(extensions: Extensions, path: Path) -> Extensions:
+    """Return the extensions in a file with the relative paths of their commands below its folder."""
+    servers = extensions.mcp_servers.items()
+    resolved = {name: resolve_server_paths(server, path.resolve().parent) for name, server in servers}
+    return extensions.model_copy(update={"mcp_servers": resolved})
+
+
+def resolve_server_paths(server: McpServerConfig, folder: Path) -> McpServerConfig:
+    """Return a server whose `cwd` is absolute, and its arguments if they name programs and there is no `cwd`."""
+    if server.cwd is not None:
+        return server.model_copy(update={"cwd": str(folder / Path(server.cwd).expanduser())})
+    args = tuple(str(folder / word) if is_script_in(folder, word) else word for word in server.args)
+    return server.model_copy(update={"args": args}) if args != server.args else server
+
+
+def is_script_in(folder: Path, word: str) -> bool:
+    """Return whether an argument is the relative path of a program, such as `server.py`."""
+    return Path(word).suffix in SCRIPT_SUFFIXES and not word.startswith(("-", "/")) and (folder / word).is_file()

@@ -303,8 +303,10 @@ def find_pasted_servers(text: str) -> dict[str, ServerEntry]:
     Raises:
         InvalidRequest: It is not JSON, or has no servers.
     """
+    text = text.strip().removesuffix(",")
     try:
-        data = parse_extensions(text, "the text").data
+        # Some documentation prints the section without the braces around it.
+        data = parse_extensions(f"{{{text}}}" if text.startswith('"') else text, "the text").data
     except InvalidConfig as problem:
         raise InvalidRequest(str(problem)) from problem
     found = data.get("mcpServers", data)

@@ -2,8 +2,9 @@
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -72,7 +73,6 @@ class McpToolConfig(Section):
     tool_call_timeout: float | None = Field(default=None, gt=0, description="Overrides the timeout of the server.")
 
 
-SCRIPT_SUFFIXES = frozenset({".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".rb", ".php", ".sh", ".jar"})
 PACKAGE_RUNNERS = frozenset({"npx", "uvx", "bunx", "pnpx", "uv", "npm", "pnpm", "yarn", "pipx"})
 
 
@@ -199,10 +199,21 @@ def normalize_entry(entry: Any) -> Any:
         renamed["type"] = "sse" if url.rstrip("/").endswith("/sse") else "http"
     elif kind is not None and isinstance(renamed[kind], str) and renamed[kind] in HTTP_TYPES:
         renamed[kind] = "http"
+    if isinstance(command := renamed.get("command"), str) and not renamed.get("args"):
+        renamed |= split_command(command)
     if isinstance(renamed.get("disabled"), bool):
         is_disabled = renamed.pop("disabled")
         renamed.setdefault("enabled", not is_disabled)
     return {key: normalize_references(item) for key, item in renamed.items()}
+
+
+def split_command(command: str) -> dict[str, Any]:
+    """Return `command` and `args` for a command that some documentation writes in one text."""
+    with suppress(ValueError):
+        program, *arguments = shlex.split(command)
+        if arguments and not Path(command).exists():
+            return {"command": program, "args": arguments}
+    return {"command": command}
 
 
 def normalize_references(value: Any) -> Any:
@@ -276,27 +287,7 @@ def read_extensions(path: Path, environment: Mapping[str, str], *, name: str, ad
     Raises:
         ConfigError: The file cannot be read or is invalid.
     """
-    return resolve_paths(_validate(parse_extensions(read_text(path, name), name), environment, advice), path)
-
-
-def resolve_paths(extensions: Extensions, path: Path) -> Extensions:
-    """Return the extensions in a file with the relative paths of their commands below its folder."""
-    servers = extensions.mcp_servers.items()
-    resolved = {name: resolve_server_paths(server, path.resolve().parent) for name, server in servers}
-    return extensions.model_copy(update={"mcp_servers": resolved})
-
-
-def resolve_server_paths(server: McpServerConfig, folder: Path) -> McpServerConfig:
-    """Return a server whose `cwd` is absolute, and its arguments if they name programs and there is no `cwd`."""
-    if server.cwd is not None:
-        return server.model_copy(update={"cwd": str(folder / Path(server.cwd).expanduser())})
-    args = tuple(str(folder / word) if is_script_in(folder, word) else word for word in server.args)
-    return server.model_copy(update={"args": args}) if args != server.args else server
-
-
-def is_script_in(folder: Path, word: str) -> bool:
-    """Return whether an argument is the relative path of a program, such as `server.py`."""
-    return Path(word).suffix in SCRIPT_SUFFIXES and not word.startswith(("-", "/")) and (folder / word).is_file()
+    return _validate(parse_extensions(read_text(path, name), name), environment, advice)
 
 
 def parse_extensions(text: str, name: str) -> ConfigDocument:
@@ -354,7 +345,7 @@ def change_extensions(
         text = json.dumps(written, indent=2, ensure_ascii=False) + "\n"
         _back_up_comments(path)
         replace_file(path, text.encode(errors="backslashreplace"))
-    return resolve_paths(extensions, path)
+    return extensions
 
 
 def _back_up_comments(path: Path) -> None:

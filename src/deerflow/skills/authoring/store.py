@@ -136,11 +136,14 @@ class SkillStore:
 
     def describe(self, owner: str, name: str) -> StoredSkill:
         """Return a custom skill with its files."""
-        folder = self.folder(owner, name)
-        content = read_bytes(folder, SKILL_FILE) or b""
-        files = tuple(StoredFile(path, status.st_size, hash_file(folder / path)) for path, status in walk_files(folder))
-        lock = read_lock(owner_folder(self._home, owner))
-        changes, source = find_external_changes(lock, name, folder), lock.sources.get(name)
+        with self._lock_owner(owner):
+            folder = self.folder(owner, name)
+            content = read_bytes(folder, SKILL_FILE) or b""
+            files = tuple(
+                StoredFile(path, status.st_size, hash_file(folder / path)) for path, status in walk_files(folder)
+            )
+            lock = read_lock(owner_folder(self._home, owner))
+            changes, source = find_external_changes(lock, name, folder), lock.sources.get(name)
         text = content.decode("utf-8", errors="replace")
         return StoredSkill(name, text, hashlib.sha256(content).hexdigest(), files, changes, source)
 
