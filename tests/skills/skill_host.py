@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import ssl
 import subprocess
 import threading
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlsplit
 
+from deerflow.community.web.http import TlsTrust
 from deerflow.sandbox.egress import Egress, IPAddress, Streams
 from deerflow.services.skill_download import DownloadLimits, SkillDownloader
 
@@ -50,8 +52,8 @@ class SkillHost:
             command, cwd=work, env=environment, check=True, capture_output=True, text=True, timeout=20
         ).stdout
 
-    def downloader(self, limits: DownloadLimits = DownloadLimits()) -> SkillDownloader:
-        """Return a downloader for which every host is this one."""
+    def downloader(self, limits: DownloadLimits = DownloadLimits(), certificate: Path | None = None) -> SkillDownloader:
+        """Return a downloader for which every host is this one, and which trusts a certificate."""
 
         async def resolve(host: str) -> Sequence[str]:
             return ["127.0.0.1"]
@@ -59,7 +61,11 @@ class SkillHost:
         async def dial(addresses: Sequence[IPAddress], port: int) -> Streams:
             return await asyncio.open_connection("127.0.0.1", self.port)
 
-        return SkillDownloader(Egress(resolve, lambda _: True, dial), limits, frozenset({"http", "https"}))
+        trust = TlsTrust()
+        if certificate is not None:
+            trust._context = ssl.create_default_context(cafile=str(certificate))
+        schemes, trusted = frozenset({"http", "https"}), str(certificate) if certificate else None
+        return SkillDownloader(Egress(resolve, lambda _: True, dial), limits, schemes, trust, trusted)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -117,10 +123,14 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def open_skill_host(root: Path) -> Iterator[SkillHost]:
-    """Serve a new host on a free port."""
+def open_skill_host(root: Path, certificate: Path | None = None) -> Iterator[SkillHost]:
+    """Serve a new host on a free port; with a certificate by TLS."""
     host = SkillHost(root)
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("BoundHandler", (Handler,), {"host": host}))
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     host.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()

@@ -13,6 +13,7 @@ from deerflow.services.skill_download import DownloadLimits, SkillAddress, Skill
 from deerflow.services.skill_install import check_for_update, install_from_url, update_from_source
 from deerflow.skills.authoring.custom_skills import ReviewPolicy
 from deerflow.skills.authoring.review import ReviewReply
+from tests.certificates import make_certificate
 from tests.skills.hostile_archives import build_archive
 from tests.skills.skill_host import ARCHIVE, REPOSITORY, SKILL, SkillHost, open_skill_host
 from tests.skills.support import OWNER, PERSON, ScriptedReviews, list_stored_files, open_service
@@ -43,6 +44,23 @@ async def test_skill_is_installed_from_git_and_pinned_by_commit(tmp_path: Path, 
     assert read(tmp_path, "scripts/brew.py") == "print('tea')\n"
     assert len(reviews.requests) == 1
     assert [entry.action for entry in await service.history(OWNER, "tea")] == ["install"]
+
+
+@pytest.mark.external
+async def test_skills_are_downloaded_by_tls_from_trusted_hosts_alone(tmp_path: Path) -> None:
+    certificate = make_certificate(tmp_path, ["git.example.org"])
+    repository, archive = (url.replace("http://", "https://") for url in (REPOSITORY, ARCHIVE))
+    with open_skill_host(tmp_path / "host", certificate) as host:
+        commit = host.commit({"SKILL.md": SKILL.format(body="Boil.")})
+        host.files["/files/tea.skill"] = build_archive(skill=SKILL.format(body="Steep."))
+        for url in (repository, archive):
+            with pytest.raises(SkillUnavailable, match="certificate"):
+                await host.downloader().download(SkillAddress(url))
+        trusting = host.downloader(certificate=certificate)
+        assert (await trusting.download(SkillAddress(repository))).source.revision == commit
+        assert (await trusting.download(SkillAddress(archive))).source.revision.startswith("sha256:")
+        with pytest.raises(SkillUnavailable, match="certificate"):
+            await trusting.download(SkillAddress(repository.replace("git.", "other.")))
 
 
 async def test_update_shows_a_diff_and_a_rollback_restores_files_and_pin(tmp_path: Path, host: SkillHost) -> None:

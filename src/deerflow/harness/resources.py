@@ -291,7 +291,7 @@ class Resources:
         """Downloads of skills from the web."""
         from deerflow.services.skill_download import SkillDownloader
 
-        return SkillDownloader()
+        return SkillDownloader(certificates=self._core.source.current.environment.get("SSL_CERT_FILE"))
 
     @property
     def mcp_servers(self) -> "McpServerManager":

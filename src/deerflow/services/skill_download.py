@@ -95,6 +95,8 @@ class SkillDownloader:
     limits: DownloadLimits = DownloadLimits()
     schemes: frozenset[str] = frozenset({"https"})
     trust: TlsTrust = field(default_factory=TlsTrust)
+    certificates: str | None = None
+    """File with the certificates that Git trusts; None for those of the system."""
 
     async def download(self, address: SkillAddress) -> DownloadedSkill:
         """Download the skill at an address.
@@ -144,12 +146,15 @@ class SkillDownloader:
         git = shutil.which("git")
         if git is None:
             raise SkillUnavailable("git is not installed on this server; install it, or use a .skill archive")
-        with tempfile.TemporaryDirectory(prefix="deerflow-skill-", ignore_cleanup_errors=True) as directory:
+        directory = await asyncio.to_thread(tempfile.mkdtemp, prefix="deerflow-skill-")
+        try:
             async with self._open_proxy(urlsplit(address.url)) as proxy:
-                repository = GitRepository(git, Path(directory), address.url, proxy, self.limits)
+                repository = GitRepository(git, Path(directory), address.url, proxy, self.limits, self.certificates)
                 commit = await repository.fetch(address.ref or "HEAD")
             folder = address.folder or await repository.find_skill(commit)
             archive = await repository.archive(commit, folder)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
         return DownloadedSkill(archive, SkillSource(address.url, commit, address.ref, address.folder))
 
     @asynccontextmanager
@@ -180,6 +185,7 @@ class GitRepository:
     url: str
     proxy: str
     limits: DownloadLimits
+    certificates: str | None = None
 
     async def fetch(self, ref: str) -> str:
         """Fetch one revision without its history and return its commit."""
@@ -264,6 +270,7 @@ class GitRepository:
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_TERMINAL_PROMPT": "0",
             "NO_PROXY": "",
+            **({"GIT_SSL_CAINFO": self.certificates} if self.certificates else {}),
         }
 
 
