@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import os
+import shutil
 import signal
 import sys
 import tempfile
@@ -49,8 +50,11 @@ class SkillTestProcess:
             logger.warning("skill %r of user %r was changed by an agent and has no tests", name, owner)
             return
         async with self._semaphore:
-            with tempfile.TemporaryDirectory(prefix=PREFIX, ignore_cleanup_errors=True) as directory:
+            directory = await asyncio.to_thread(tempfile.mkdtemp, prefix=PREFIX)
+            try:
                 output, error = await self._run(folder, Path(directory))
+            finally:
+                await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
         if failures := [error] if error else parse_failures(output):
             text = "\n".join(failures)[:MAX_SHOWN_CHARS]
             raise SkillRefused(f"change of {name!r} refused; tests of the skill failed:\n{text}")
