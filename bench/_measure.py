@@ -1,5 +1,6 @@
 """What the benchmarks share: processes, their CPU time, and a table of ratios."""
 
+import os
 import socket
 import statistics
 import subprocess
@@ -8,6 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +47,22 @@ def cpu_seconds(pid: int) -> float:
     """The CPU time of all threads of a process so far, in nanosecond steps."""
     tasks = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
+
+
+def tree_cpu_seconds(pid: int) -> float:
+    """The CPU time of a process so far, of its descendants and of those that have ended."""
+    seconds = cpu_seconds(pid) + ended_children_seconds(pid)
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+                seconds += tree_cpu_seconds(int(child))
+    return seconds
+
+
+def ended_children_seconds(pid: int) -> float:
+    """The CPU time of the ended children of a process."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[13]) + int(fields[14])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident_bytes(pid: int) -> int:

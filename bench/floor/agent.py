@@ -1,11 +1,15 @@
 """The floor of `run_overhead.py`: `create_agent`, `ChatOpenAI` and an in-memory saver in one process, nothing else.
 
-Reads how many runs to make from standard input, one number a line, and prints the CPU seconds they took.
+Its tools are plain functions that do the same work. Reads how many runs to make from standard input, one number a line,
+and prints the CPU seconds they took, with those of its processes.
 """
 
 import asyncio
+import os
 import sys
+import tempfile
 import time
+from pathlib import Path
 from uuid import uuid4
 
 import uvloop
@@ -25,15 +29,55 @@ def ping(text: str = "") -> str:
     return "pong"
 
 
+def write_file(description: str, path: str, content: str) -> str:
+    """Write a file.
+
+    Args:
+        description: What for.
+        path: Its path.
+        content: Its text.
+    """
+    return f"wrote {Path(Path(path).name).write_text(content)} characters"
+
+
+def read_file(description: str, path: str) -> str:
+    """Return the text of a file.
+
+    Args:
+        description: What for.
+        path: Its path.
+    """
+    return Path(Path(path).name).read_text()
+
+
+async def bash(description: str, command: str) -> str:
+    """Run a command.
+
+    Args:
+        description: What for.
+        command: The command.
+    """
+    process = await asyncio.create_subprocess_exec("bash", "-c", command, stdout=asyncio.subprocess.PIPE)
+    output, _ = await process.communicate()
+    return output.decode()
+
+
+def cpu_seconds() -> float:
+    """Return the CPU time of this process and of its ended children."""
+    times = os.times()
+    return time.process_time() + times.children_user + times.children_system
+
+
 async def main(base_url: str) -> None:
     """Make runs as asked."""
     model = ChatOpenAI(model="scripted", base_url=base_url, api_key="none")
-    agent = create_agent(model, [ping], system_prompt=PROMPT, checkpointer=InMemorySaver())
+    tools = [ping, write_file, read_file, bash]
+    agent = create_agent(model, tools, system_prompt=PROMPT, checkpointer=InMemorySaver())
     while line := await asyncio.to_thread(sys.stdin.readline):
-        before = time.process_time()
+        before = cpu_seconds()
         for _ in range(int(line)):
             await run(agent)
-        print(time.process_time() - before, flush=True)
+        print(cpu_seconds() - before, flush=True)
 
 
 async def run(agent: object) -> None:
@@ -45,4 +89,6 @@ async def run(agent: object) -> None:
 
 
 if __name__ == "__main__":
+    os.chdir(tempfile.mkdtemp())
+    Path("given.txt").write_text("A line of text.\n" * 60)
     uvloop.run(main(sys.argv[1]))

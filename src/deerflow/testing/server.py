@@ -2,7 +2,10 @@
 
 import argparse
 import asyncio
+import json
 import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from deerflow.testing.scripted_server import ScriptedServer, ServerRequest
 from deerflow.testing.turns import Answer, ToolRequest
@@ -14,26 +17,24 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0, help="port; 0 selects a free one")
     parser.add_argument("--tokens", type=int, default=200, help="number of tokens of the answer")
     parser.add_argument("--delay-ms", type=float, default=0, help="delay after each token")
-    parser.add_argument("--tool-calls", type=int, default=0, help="number of calls of the first tool before the answer")
+    parser.add_argument("--calls", type=json.loads, default=[], help="calls before the answer: [[name, arguments], …]")
     options = parser.parse_args()
     try:
-        asyncio.run(_serve(options.port, options.tokens, options.delay_ms / 1000, options.tool_calls))
+        asyncio.run(_serve(options.port, options.tokens, options.delay_ms / 1000, options.calls))
     except KeyboardInterrupt:
         return
 
 
-async def _serve(port: int, tokens: int, delay_s: float, tool_calls: int) -> None:
+async def _serve(port: int, tokens: int, delay_s: float, calls: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
     answer = Answer(tuple(f"word{number} " for number in range(tokens)), delay_s=delay_s)
 
     def turn(request: ServerRequest) -> Answer:
         done = _results_this_turn(request)
-        tools = request.body.get("tools")
-        if not tools or done >= tool_calls:
+        if not request.body.get("tools") or done >= len(calls):
             return answer
-        return Answer(
-            calls=(ToolRequest(tools[0]["function"]["name"], "{}", id=f"call_{len(request.messages)}"),),
-            delay_s=delay_s,
-        )
+        name, arguments = calls[done]
+        request_id = f"call_{len(request.messages)}"
+        return Answer(calls=(ToolRequest(name, json.dumps(arguments), id=request_id),), delay_s=delay_s)
 
     async with ScriptedServer([turn], endless=True, port=port) as server:
         sys.stdout.write(f"{server.base_url}\n")
