@@ -18,7 +18,9 @@ from langgraph.types import Command
 
 from deerflow.domain.context import RunContext, find_run_context
 from deerflow.domain.errors import ConfigError, DeerFlowError
-from deerflow.domain.tools import READ_ONLY, RESUMABLE
+from deerflow.domain.tools import CHANGES_FILES, READ_ONLY, RESUMABLE
+
+MARKS = (READ_ONLY, RESUMABLE, CHANGES_FILES)
 
 
 class NoRunContext(DeerFlowError):
@@ -59,7 +61,7 @@ class DescribedFunction:
             args_schema=self.schema,
             func=None if awaited else call,
             coroutine=call if awaited else None,
-            metadata={mark: True for mark in (READ_ONLY, RESUMABLE) if getattr(self.function, mark, False)} or None,
+            metadata={mark: True for mark in MARKS if getattr(self.function, mark, False)} or None,
         )
 
 

@@ -1,12 +1,17 @@
 """Factory of agents without a configuration."""
 
 from collections.abc import Callable, Sequence
+from functools import wraps
+from inspect import iscoroutinefunction
 from typing import Any
 
 from langchain.agents import AgentState, create_agent
+from langchain.agents import factory as langchain_factory
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langsmith import get_current_run_tree, traceable
+from langsmith.utils import tracing_is_enabled
 
 from deerflow.agent_support.thread_state import ThreadState
 from deerflow.agents.chain import ChainInputs, build_chain
@@ -76,6 +81,7 @@ def assemble_agent(
     name: str,
 ) -> AgentGraph:
     """Return the graph of an agent."""
+    langchain_factory.traceable = trace_if_enabled  # type: ignore[assignment, attr-defined]
     return create_agent(
         model,
         list(tools),
@@ -86,3 +92,25 @@ def assemble_agent(
         checkpointer=checkpointer,
         name=name,
     )
+
+
+def trace_if_enabled(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return LangSmith's decorator, without its cost while nothing is traced.
+
+    LangChain puts it around every middleware. It gives its work to a thread, twice for each call, also when it has
+    nothing to do.
+    """
+
+    def decorate(hook: Callable[..., Any]) -> Callable[..., Any]:
+        traced: Callable[..., Any] = traceable(**options)(hook)
+        if not iscoroutinefunction(hook):
+            return traced
+
+        @wraps(hook)
+        async def call(*arguments: Any, **named: Any) -> Any:
+            is_traced = tracing_is_enabled() or get_current_run_tree() is not None
+            return await (traced if is_traced else hook)(*arguments, **named)
+
+        return call
+
+    return decorate

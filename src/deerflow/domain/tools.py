@@ -22,6 +22,15 @@ READ_ONLY = "read_only"
 RESUMABLE = "resumable"
 """Set when a tool can continue a call that a dead process has started."""
 
+CHANGES_FILES = "changes_files"
+"""Set when a tool changes nothing but files of the sandbox."""
+
+
+def changes_files(function: Function) -> Function:
+    """Mark a tool that changes nothing but files of the sandbox."""
+    setattr(function, CHANGES_FILES, True)
+    return function
+
 
 def resumable(function: Function) -> Function:
     """Mark a tool that can continue a call that was started by a dead process."""
@@ -42,6 +51,8 @@ class LedgerCall:
     id: str
     message_id: str | None
     tool: str
+    reaches_out: bool = True
+    """Whether it can change something outside of this machine: then its intent survives a power failure too."""
 
 
 class OutcomeUnknown(Exception):

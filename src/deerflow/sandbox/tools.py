@@ -9,7 +9,7 @@ from langchain.tools import ToolRuntime
 from deerflow.domain.context import RunContext, find_run_context
 from deerflow.domain.errors import FileProblem, SandboxError
 from deerflow.domain.sandbox import BackgroundOutput, Sandbox, SandboxLease
-from deerflow.domain.tools import read_only
+from deerflow.domain.tools import changes_files, read_only
 from deerflow.sandbox.files.mounts import HOME
 
 MAX_PATHS = 1000
@@ -176,6 +176,7 @@ async def read_file(
     return clip_end(text, lease.limits.read_file, "read the rest with start_line and end_line")
 
 
+@changes_files
 async def write_file(
     description: str, path: str, content: str, runtime: ToolRuntime[RunContext], append: bool = False
 ) -> str:
@@ -193,6 +194,7 @@ async def write_file(
     return "OK"
 
 
+@changes_files
 async def str_replace(
     description: str,
     path: str,

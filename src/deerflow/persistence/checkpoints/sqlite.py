@@ -1,5 +1,7 @@
 """Checkpoints of graphs in a SQLite file, and the choice of the checkpointer."""
 
+import asyncio
+import json
 import sqlite3
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager, suppress
@@ -12,11 +14,13 @@ import orjson
 from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
     BaseCheckpointSaver,
     ChannelVersions,
     Checkpoint,
     CheckpointMetadata,
     CheckpointTuple,
+    get_checkpoint_metadata,
 )
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
@@ -34,8 +38,11 @@ from deerflow.persistence.engine.database import DatabaseLocation, translate_dri
 from deerflow.persistence.engine.schema import IdFile, locate_id_file
 from deerflow.persistence.engine.sqlite import (
     BUSY_TIMEOUT_S,
+    Appender,
     DatabaseFile,
+    InsertStatement,
     create_folder,
+    execute_all,
     locate_checkpoints,
     translate_open_errors,
 )
@@ -44,6 +51,19 @@ SELECT_LATEST = """
 SELECT metadata, checkpoint_id FROM checkpoints
 WHERE thread_id = ? AND checkpoint_ns = '' ORDER BY checkpoint_id DESC LIMIT 1
 """
+INSERT_CHECKPOINT = """
+INSERT OR REPLACE INTO checkpoints
+(thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata)
+VALUES (?, ?, ?, ?, ?, ?, ?)
+"""
+INSERT_WRITE = """
+INSERT OR {} INTO writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+MAX_BYTES_ON_LOOP = 256 * 1024
+"""Rows beyond this size are written in a thread: they would hold the event loop for a millisecond and more."""
+MAX_UNMERGED_BYTES = 4 * 1024 * 1024
+"""Size of the write-ahead log from which on it is merged into the file."""
 RUN_OF_CHECKPOINT = f"json_extract(CAST(metadata AS TEXT), '$.{RUN_KEY}')"
 
 
@@ -56,16 +76,112 @@ def open_checkpointer(location: DatabaseLocation) -> AbstractAsyncContextManager
     return open_postgres_checkpoints(location)
 
 
+@dataclass(frozen=True, slots=True)
+class PendingRows:
+    """Rows to write together, and a future that is done when they are committed."""
+
+    inserts: Sequence[InsertStatement]
+    done: asyncio.Future[None]
+
+
+class CheckpointInserter:
+    """Writes rows on the event loop, those of one turn in one transaction, and in a thread if that may take longer.
+
+    A commit waits for no disk: checkpoints must survive the process and need not survive a power failure.
+    """
+
+    def __init__(self, file: Path, guard: DatabaseFile) -> None:
+        self._file = guard
+        self._appender = Appender(file)
+        # Without `check_same_thread`, because any thread of the pool may use it; the lock lets in one at a time.
+        self._connection = sqlite3.connect(file, BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+        for setting in ("synchronous=NORMAL", "secure_delete=ON"):
+            self._connection.execute(f"PRAGMA {setting}")
+        self._lock = asyncio.Lock()
+        self._waiting: list[PendingRows] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._unmerged_bytes = 0
+
+    async def insert(self, *inserts: InsertStatement) -> None:
+        """Write rows; they are committed when this returns.
+
+        Raises:
+            StorageUnavailable: The database refuses them.
+        """
+        rows = PendingRows(inserts, asyncio.get_running_loop().create_future())
+        self._waiting.append(rows)
+        if len(self._waiting) == 1:
+            asyncio.get_running_loop().call_soon(self._flush)
+        await rows.done
+
+    async def aclose(self) -> None:
+        """Wait for what is being written, and close the connections."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        self._appender.close()
+        self._connection.close()
+
+    def _flush(self) -> None:
+        group, self._waiting = self._waiting, []
+        inserts = [insert for rows in group for insert in rows.inserts]
+        size = sum(len(value) for _, values in inserts for value in values if isinstance(value, bytes))
+        self._unmerged_bytes += size
+        is_done = False
+        try:
+            self._file.check()
+            is_done = size <= MAX_BYTES_ON_LOOP and not self._lock.locked() and self._appender.append(*inserts)
+        except StorageUnavailable as problem:
+            finish(group, problem)
+            return
+        except sqlite3.Error:
+            pass  # one of the rows is refused: the thread writes each alone
+        if is_done:
+            finish(group)
+        if not is_done or self._unmerged_bytes > MAX_UNMERGED_BYTES:
+            task = asyncio.create_task(self._write([] if is_done else group))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _write(self, group: Sequence[PendingRows]) -> None:
+        """Write rows in a thread, and merge the log of the file into it if it is long."""
+        async with self._lock:
+            for rows in group:
+                try:
+                    with translate_driver_errors():
+                        await asyncio.to_thread(execute_all, self._connection, rows.inserts)
+                    finish([rows])
+                except (StorageUnavailable, sqlite3.Error) as problem:
+                    finish([rows], problem)
+            if self._unmerged_bytes > MAX_UNMERGED_BYTES:
+                self._unmerged_bytes = 0
+                with suppress(sqlite3.Error):  # tried again later
+                    await asyncio.to_thread(self._connection.execute, "PRAGMA wal_checkpoint(PASSIVE)")
+
+
+def finish(group: Sequence[PendingRows], problem: Exception | None = None) -> None:
+    """Tell those who wait that their rows are committed, or why not."""
+    for rows in group:
+        if rows.done.done():  # the waiting task was cancelled
+            continue
+        if problem is None:
+            rows.done.set_result(None)
+        else:
+            rows.done.set_exception(problem)
+
+
 class SqliteCheckpoints(VersionedSaver, AsyncSqliteSaver):
-    """LangGraph's SQLite checkpointer with state versions, deletion by run and named errors."""
+    """LangGraph's SQLite checkpointer with state versions, deletion by run, named errors and a faster writer."""
+
+    inserter: CheckpointInserter
+    """Set when the tables exist."""
 
     def __init__(self, connection: aiosqlite.Connection, file: Path) -> None:
         super().__init__(connection, serde=create_serializer())
-        self._file = DatabaseFile(file)
+        self.guard = DatabaseFile(file)
 
     async def check_storage(self) -> None:
         """Raise `StorageUnavailable` when the file was moved away or cannot be read."""
-        self._file.check()
+        self.guard.check()
         with translate_driver_errors():
             async with self.lock, self.conn.execute("SELECT 1 FROM checkpoints LIMIT 1"):
                 pass
@@ -83,15 +199,27 @@ class SqliteCheckpoints(VersionedSaver, AsyncSqliteSaver):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Store a checkpoint with its state version."""
-        async with self._write():
-            return await super().aput(config, checkpoint, add_version(metadata), new_versions)
+        thread_id, namespace = str(config["configurable"]["thread_id"]), config["configurable"]["checkpoint_ns"]
+        kind, state = self.serde.dumps_typed(checkpoint)
+        about = json.dumps(get_checkpoint_metadata(config, add_version(metadata)), ensure_ascii=False)
+        parent = config["configurable"].get("checkpoint_id")
+        values = (thread_id, namespace, checkpoint["id"], parent, kind, state, about.encode(errors="ignore"))
+        await self.inserter.insert((INSERT_CHECKPOINT, values))
+        place = {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint["id"]}
+        return {"configurable": place}
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Store the writes of a task."""
-        async with self._write():
-            await super().aput_writes(config, writes, task_id, task_path)
+        place = [str(config["configurable"][key]) for key in ("thread_id", "checkpoint_ns", "checkpoint_id")]
+        is_special = all(channel in WRITES_IDX_MAP for channel, _ in writes)
+        statement = INSERT_WRITE.format("REPLACE" if is_special else "IGNORE")
+        rows = (
+            (*place, task_id, task_path, WRITES_IDX_MAP.get(channel, index), channel, *self.serde.dumps_typed(value))
+            for index, (channel, value) in enumerate(writes)
+        )
+        await self.inserter.insert(*((statement, row) for row in rows))
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete the checkpoints of a thread."""
@@ -124,7 +252,7 @@ class SqliteCheckpoints(VersionedSaver, AsyncSqliteSaver):
     @asynccontextmanager
     async def _write(self) -> AsyncIterator[None]:
         """Check the file before a change; roll back what the database refuses."""
-        self._file.check()
+        self.guard.check()
         try:
             with translate_driver_errors():
                 yield
@@ -154,7 +282,11 @@ async def open_sqlite_checkpoints(file: Path, database_id: str | None = None) ->
             await saver.setup()
             if database_id is not None:
                 await check_id(connection, locate_id_file(file), database_id)
-        yield saver
+            saver.inserter = CheckpointInserter(file, saver.guard)
+        try:
+            yield saver
+        finally:
+            await saver.inserter.aclose()
 
 
 async def check_id(connection: aiosqlite.Connection, id_file: IdFile, database_id: str) -> None:

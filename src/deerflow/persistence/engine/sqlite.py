@@ -67,19 +67,19 @@ class Appender:
     def __init__(self, file: Path, slow_s: float = SLOW_APPEND_S) -> None:
         """Open `file`. After an append that took longer than `slow_s`, the appender refuses for a while."""
         self._connection = sqlite3.connect(file, timeout=0, isolation_level=None)
-        for setting in ("foreign_keys=ON", "synchronous=NORMAL", "wal_autocheckpoint=0"):
+        for setting in ("foreign_keys=ON", "synchronous=NORMAL", "secure_delete=ON", "wal_autocheckpoint=0"):
             self._connection.execute(f"PRAGMA {setting}")
         self._slow_s = slow_s
         self._avoid_until = 0.0
         self._count = 0
 
-    def append(self, insert: InsertStatement) -> bool:
-        """Execute `insert` if that is possible at once; return whether it was. If not, the caller uses a thread."""
+    def append(self, *inserts: InsertStatement) -> bool:
+        """Execute `inserts` if that is possible at once; return whether it was. If not, the caller uses a thread."""
         began = time.monotonic()
         if began < self._avoid_until:
             return False
         try:
-            self._connection.execute(*insert)
+            execute_all(self._connection, inserts)
         except sqlite3.OperationalError:  # locked or disk full: the thread waits, or raises the error
             return False
         if time.monotonic() - began > self._slow_s:
@@ -94,6 +94,22 @@ class Appender:
     def close(self) -> None:
         """Close the connection."""
         self._connection.close()
+
+
+def execute_all(connection: sqlite3.Connection, inserts: Sequence[InsertStatement]) -> None:
+    """Execute statements in one transaction of a connection that commits each by itself."""
+    if len(inserts) == 1:
+        connection.execute(*inserts[0])
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for insert in inserts:
+            connection.execute(*insert)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
 
 
 T = TypeVar("T")

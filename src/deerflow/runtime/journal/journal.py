@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 from langchain_core.messages import BaseMessage
 
@@ -65,24 +66,45 @@ class Journal:
             StorageUnavailable: the database refuses.
             RunLost: another process has taken over the run.
         """
+        return await self._write_with_rest(make, lambda events: self._commit(events, also))
+
+    async def write(self, make: Callable[[], "JournalEntry"]) -> None:
+        """Write an event, after all earlier events of its run. It survives this process, but not a power failure.
+
+        Raises:
+            StorageUnavailable: the database refuses.
+            RunLost: another process has taken over the run.
+        """
+        await self._write_with_rest(make, self._append)
+
+    async def _write_with_rest(
+        self, make: Callable[[], "JournalEntry"], write: Callable[[Sequence[LoggedEvent]], Coroutine[Any, Any, T]]
+    ) -> T:
         async with self._taking:
             last = make()
             rest = self._take_rest(last.run_id)
             try:
                 # A cancelled caller must not keep readers from events that are in the log.
-                return await complete_before_cancel(self._write([entry.seal() for entry in (*rest, last)], also))
+                return await complete_before_cancel(write([entry.seal() for entry in (*rest, last)]))
             except StorageUnavailable:
                 note = JournalEntry(last.run_id, last.seq, "custom", REFUSED, last.attempt)
                 self._waiting = [*rest, note, *self._waiting]
                 self._start_writer()
                 raise
 
+    async def _append(self, events: Sequence[LoggedEvent]) -> None:
+        if len(events) > MAX_ROWS:
+            return await self._commit(events, do_nothing)
+        if await self._database.append(events):
+            raise RunLost(f"run {events[-1].run_id!r} was taken over by another process")
+        return self._publish(events)
+
     async def discard(self, run_id: str) -> None:
         """Drop the events of a run that are not written yet: another attempt at it numbers its own."""
         async with self._taking:
             self._take_rest(run_id)
 
-    async def _write(self, events: Sequence[LoggedEvent], also: WriteFunction[T]) -> T:
+    async def _commit(self, events: Sequence[LoggedEvent], also: WriteFunction[T]) -> T:
         result = await self._database.write(partial(insert_events_with, events=events, also=also))
         self._publish(events)
         return result
@@ -190,6 +212,14 @@ class RunLog:
         """Append an event durably and apply `also` in the same transaction."""
         try:
             return await self._journal.commit(partial(self._next, event, data), also)
+        except RunLost:
+            self._lost()
+            raise
+
+    async def write(self, event: EventName, data: bytes) -> None:
+        """Append an event that survives this process when this returns."""
+        try:
+            await self._journal.write(partial(self._next, event, data))
         except RunLost:
             self._lost()
             raise

@@ -108,13 +108,13 @@ class RunLedger:
 
     async def begin(self, call: LedgerCall) -> None:
         """Record the intent of a call."""
-        await self._log.commit("tool_intent", to_json({**call_fields(call), "tool": call.tool}), do_nothing)
+        await record_intent(self._log, call, {**call_fields(call), "tool": call.tool})
 
     async def end(self, call: LedgerCall, outcome: object) -> None:
         """Record the result of a call."""
         self._log.outcomes[call.message_id, call.id] = outcome  # before it is written: the run may be stopped meanwhile
         data = to_json({**call_fields(call), "outcome": self._store(outcome)})
-        await self._log.commit("tool_outcome", data, do_nothing)
+        await self._log.write("tool_outcome", data)
 
     def _store(self, outcome: object) -> str:
         update = outcome.update if isinstance(outcome, Command) else {"messages": [outcome]}
@@ -127,6 +127,14 @@ class RunLedger:
             return Command(update=plain["update"])
         message: ToolMessage = plain["update"]["messages"][0]
         return message
+
+
+async def record_intent(log: RunLog, call: LedgerCall, data: Mapping[str, str | None]) -> None:
+    """Write an intent before its call is made; one that reaches out survives a power failure too."""
+    if call.reaches_out:
+        await log.commit("tool_intent", to_json(data), do_nothing)
+    else:
+        await log.write("tool_intent", to_json(data))
 
 
 class TaskLedger:
@@ -146,8 +154,7 @@ class TaskLedger:
 
     async def begin(self, call: LedgerCall) -> None:
         """Record the intent of a call."""
-        data = {**call_fields(call), "tool": call.tool, "task_id": self._task_id}
-        await self._log.commit("tool_intent", to_json(data), do_nothing)
+        await record_intent(self._log, call, {**call_fields(call), "tool": call.tool, "task_id": self._task_id})
 
     async def end(self, call: LedgerCall, outcome: object) -> None:
         """Record the end of a call; only the subagent needs its result."""

@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from deerflow.config.loader.files import O_CLOEXEC, O_NOCTTY, O_NOFOLLOW, O_NONBLOCK, O_PATH
 from deerflow.domain.errors import FileProblem, StorageUnavailable
-from deerflow.domain.files import FileEntry, Folder, FolderEntry
+from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE, FileEntry, Folder, FolderEntry
 from deerflow.sandbox.files.mounts import (
     FOLDER_FLAGS,
     Mount,
@@ -45,6 +45,7 @@ TEMPORARY_PREFIX = ".deerflow-unfinished-"
 UPLOAD_PREFIX = ".upload-"
 """Name prefixes of files that are still being written, by the server or by an upload."""
 
+SMALL_BYTES = 64 * 1024
 REASONS = {
     errno.ENOENT: "there is no such file; list the folder to see what there is",
     errno.ENOTDIR: "a part of the path is not a folder",
@@ -74,7 +75,9 @@ class LocalThreadFiles:
 
     async def read(self, path: str, limit: int | None = None) -> bytes:
         """Return the content of a file, or its first `limit` bytes."""
-        return await asyncio.to_thread(read_file, resolve_path(self.mounts, path), limit)
+        resolved = resolve_path(self.mounts, path)
+        content = read_small_file(resolved, limit)
+        return content if content is not None else await asyncio.to_thread(read_file, resolved, limit)
 
     async def write(self, path: str, content: bytes) -> None:
         """Create or replace a file; missing folders are created."""
@@ -117,6 +120,21 @@ def read_file(resolved: ResolvedPath, limit: int | None = None) -> bytes:
     if len(content) > MAX_READ_BYTES:
         raise FileProblem(f"{resolved.path!r} has more than {MAX_READ_BYTES // 1024**2} MB; read only a part of it")
     return content
+
+
+def read_small_file(resolved: ResolvedPath, limit: int | None = None) -> bytes | None:
+    """Return the content of a file of the thread that is read faster than given to a thread; None for any other.
+
+    Folders that the operator mounts may be on a network, where a read can take any time.
+    """
+    if resolved.mount.path not in (OUTPUTS, UPLOADS, WORKSPACE):
+        return None
+    with explain_errors(resolved), open_path(resolved, READ_FLAGS) as descriptor:
+        status = check_regular(os.fstat(descriptor), resolved)
+        if min(status.st_size, SMALL_BYTES + 1 if limit is None else limit) > SMALL_BYTES:
+            return None
+        content = os.read(descriptor, SMALL_BYTES + 1 if limit is None else min(limit, SMALL_BYTES + 1))
+    return content if len(content) <= SMALL_BYTES else None
 
 
 def write_file(resolved: ResolvedPath, content: bytes, owner: int | None = None) -> None:

@@ -1,6 +1,7 @@
 """Tool ledger: prevents a tool call from being executed twice, even if the process dies."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from langchain.agents.middleware import AgentMiddleware
@@ -12,7 +13,7 @@ from langgraph.types import Command
 from deerflow.agent_support.replies import AsyncToolHandler, ToolHandler
 from deerflow.agent_support.thread_state import ThreadState
 from deerflow.domain.context import RunContext, find_run_context
-from deerflow.domain.tools import READ_ONLY, RESUMABLE, LedgerCall, OutcomeUnknown, ToolLedger
+from deerflow.domain.tools import CHANGES_FILES, READ_ONLY, RESUMABLE, LedgerCall, OutcomeUnknown, ToolLedger
 
 HARMLESS = frozenset({"write_todos", "ask_clarification"})
 """Tools of libraries that change nothing but the thread's own state."""
@@ -50,7 +51,7 @@ class ToolLedgerMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
             return known
         if is_read_only(request.tool):
             return await handler(request)
-        await run.ledger.begin(call)
+        await run.ledger.begin(replace(call, reaches_out=not changes_only_files(request.tool)))
         result = await handler(request)
         await run.ledger.end(call, result)
         return result
@@ -79,6 +80,11 @@ def find_calling_message(messages: Sequence[BaseMessage], call_id: str) -> str |
 def is_read_only(tool: BaseTool | None) -> bool:
     """Return whether a tool can be called again without harm; an unknown tool can."""
     return tool is None or tool.name in HARMLESS or bool((tool.metadata or {}).get(READ_ONLY))
+
+
+def changes_only_files(tool: BaseTool | None) -> bool:
+    """Return whether a tool changes nothing but files of the sandbox."""
+    return tool is not None and bool((tool.metadata or {}).get(CHANGES_FILES))
 
 
 def resumes_itself(tool: BaseTool | None) -> bool:
