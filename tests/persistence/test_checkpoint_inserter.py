@@ -93,7 +93,7 @@ async def test_the_log_is_merged_before_it_grows_long(
     for number in range(100):
         await inserter.insert(row(number, 20_000))
     await inserter.aclose()
-    assert file.stat().st_size > 1_000_000
+    assert (await asyncio.to_thread(file.stat)).st_size > 1_000_000
 
 
 async def test_a_moved_file_is_reported(inserter: CheckpointInserter, file: Path) -> None:
