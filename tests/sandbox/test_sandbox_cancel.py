@@ -77,8 +77,11 @@ def list_launchers() -> list[int]:
     return [pid for pid in find_processes("launcher/server.py") if get_parent(pid) == os.getpid()]
 
 
-def get_parent(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+def get_parent(pid: int) -> int | None:
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except (FileNotFoundError, ProcessLookupError):  # it belongs to another test and has just ended
+        return None
 
 
 @pytest.mark.parametrize("tree", TREES)

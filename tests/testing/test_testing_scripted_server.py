@@ -124,7 +124,7 @@ async def test_lists_models() -> None:
 
 @pytest.mark.slow
 async def test_runs_as_a_process() -> None:
-    command = (sys.executable, "-m", "deerflow.testing.server", "--tokens", "3", "--tool-calls", "1")
+    command = (sys.executable, "-m", "deerflow.testing.server", "--tokens", "3", "--calls", '[["ls", {}]]')
     child = await asyncio.create_subprocess_exec(
         *command, stdout=asyncio.subprocess.PIPE, env={"PYTHONPATH": ":".join(sys.path)}
     )
