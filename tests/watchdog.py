@@ -1,17 +1,17 @@
 """Watchdog of event loops: finds code of DeerFlow that holds the loop, during which a server answers nobody."""
 
 import asyncio
+import faulthandler
 import gc
 import os
-import sys
+import re
 import threading
 import time
-import traceback
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from tempfile import TemporaryFile
+from typing import IO, Any, NamedTuple
 
 LIMIT_S = 0.1
 BUSY_LOAD = 1.5 * (os.cpu_count() or 1)
@@ -23,6 +23,17 @@ EXEMPT = frozenset({"open_harness", "open_core", "open_source", "create_app", "_
 """Functions before there is a server, and starts of processes and threads, which wait for a CPU for those."""
 BLOCKING_CLIENT = str(Path(SOURCE) / "client" / "session.py")
 """The synchronous client, which blocks its caller by design."""
+
+
+FRAME = re.compile(r'File "(.*)", line (\d+) in (.*)')
+
+
+class Frame(NamedTuple):
+    """Place in the code that a thread executes."""
+
+    file: str
+    line: str
+    function: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +102,7 @@ class Watchdog:
 
     running: dict[int, RunningCallback] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    dump: IO[bytes] = field(default_factory=TemporaryFile)
     collecting: "GarbageCollection" = field(default_factory=lambda: GarbageCollection())
 
     def start(self) -> None:
@@ -122,8 +134,8 @@ class Watchdog:
                     self._look(callback, now)
 
     def _look(self, callback: RunningCallback, now: float) -> None:
-        frame = sys._current_frames().get(callback.thread)
-        if frame is None or not is_ours(frame):
+        frames = self._read_stack(callback.thread)
+        if not is_ours(frames):
             callback.waiting = None
             return
         times = ThreadTimes.read(callback.native_thread)
@@ -137,25 +149,29 @@ class Watchdog:
         busy = max(1.0, os.getloadavg()[0] / BUSY_LOAD)
         if max(times.cpu_s - first.cpu_s, waited_s) > LIMIT_S * busy and not callback.is_reported:
             callback.is_reported = True
-            frames = traceback.extract_stack(frame)
-            own = [each for each in frames[:-6] if each.filename.startswith(SOURCE)]
-            stack = "".join(traceback.format_list([*own, *frames[-6:]]))
+            own = [each for each in frames[6:] if each.file.startswith(SOURCE)]
+            stack = "\n".join(f"  {each.file}:{each.line} in {each.function}" for each in (*frames[:6], *own))
             self.problems.append(f"the event loop was held for more than {LIMIT_S * 1000:.0f} ms in\n{stack}")
 
+    def _read_stack(self, thread: int) -> list[Frame]:
+        """Return what a thread executes, innermost first.
 
-def is_ours(frame: FrameType) -> bool:
+        The interpreter can crash if one thread follows the frames of another that goes on meanwhile; `faulthandler`
+        writes them while no other thread runs.
+        """
+        self.dump.seek(0)
+        self.dump.truncate()
+        faulthandler.dump_traceback(self.dump, all_threads=True)
+        self.dump.seek(0)
+        _, _, stack = self.dump.read().decode(errors="replace").partition(f"hread 0x{thread:016x} ")
+        return [Frame(*found.groups()) for found in FRAME.finditer(stack.partition("\n\n")[0])]
+
+
+def is_ours(frames: Sequence[Frame]) -> bool:
     """Return whether the code that runs belongs to a server that has been started."""
-    names = [(each.f_code.co_filename, each.f_code.co_name) for each in walk(frame)]
-    if any(name in EXEMPT or file == BLOCKING_CLIENT for file, name in names):
+    if any(each.function in EXEMPT or each.file == BLOCKING_CLIENT for each in frames):
         return False
-    return any(file.startswith(SOURCE) and not file.startswith(TESTING) for file, _ in names)
-
-
-def walk(frame: FrameType | None) -> Iterator[FrameType]:
-    """Yield a frame and its callers."""
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
+    return any(each.file.startswith(SOURCE) and not each.file.startswith(TESTING) for each in frames)
 
 
 WATCHDOG = Watchdog()
