@@ -39,8 +39,6 @@ settings.load_profile("repeatable")
 
 EXTERNAL = {"engine", "postgres_server", "redis_url", "toolbox_environment"}
 """Fixtures that start a server or a container, or use packages that are fetched for them."""
-SPREAD = 0.7
-"""Part of the list of a worker in which its slow modules are."""
 SLOW_S = 300
 """Timeout of slow tests on a busy machine."""
 
@@ -66,7 +64,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(max(SLOW_S, item.config.getoption("timeout") or 0)))
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))  # noqa: TID251
-    items[:] = spread_slow_modules(items, workers)
+    items[:] = put_slow_modules_first(items, workers)
 
 
 def pytest_collection_finish() -> None:
@@ -76,12 +74,10 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def spread_slow_modules(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
-    """Give each worker its share of the slow modules, with others between them, and none at the end.
+def put_slow_modules_first(items: Sequence[pytest.Item], workers: int) -> list[pytest.Item]:
+    """Start each worker with its share of the slow modules, so that no long test is left for the end.
 
-    Slow tests often wait. If all workers had them at the same time, the CPU would be idle; if one had a long test at
-    its end, the others would wait for it. `--dist worksteal` first gives every worker a slice of the list, all of the
-    same length.
+    `--dist worksteal` first gives every worker a slice of the list, all of the same length.
     """
     slow: dict[Path, list[pytest.Item]] = {}
     for item in items:
@@ -90,13 +86,10 @@ def spread_slow_modules(items: Sequence[pytest.Item], workers: int) -> list[pyte
     rest = [item for item in items if not item.get_closest_marker("slow")]
     modules, ordered = list(slow.values()), []
     for worker in range(workers):
-        share = modules[worker::workers]
-        room = max(0, (len(items) - len(ordered)) // (workers - worker) - sum(map(len, share)))
-        between, rest = rest[:room], rest[room:]
-        step = int(len(between) * SPREAD / max(1, len(share)))
-        for number, module in enumerate(share):
-            ordered += [*module, *between[number * step : (number + 1) * step]]
-        ordered += between[len(share) * step :]
+        share = [item for module in modules[worker::workers] for item in module]
+        room = max(0, (len(items) - len(ordered)) // (workers - worker) - len(share))
+        ordered += [*share, *rest[:room]]
+        rest = rest[room:]
     return ordered + rest
 
 
