@@ -88,7 +88,8 @@ screenshots: tools system ## Take the pictures in docs/images again
 	$(BIN)/python scripts/screenshots.py
 
 snapshots: tools ## Accept what the snapshot tests show now
-	ACCEPT_SNAPSHOTS=1 $(BIN)/pytest -q tests/gateway/test_snapshots.py tests/agents/test_lead_agent_prompt.py
+	ACCEPT_SNAPSHOTS=1 $(BIN)/pytest -q tests/gateway/test_snapshots.py tests/agents/test_lead_agent_prompt.py \
+		tests/persistence/test_database.py
 
 reference: tools ## Generate docs/reference from the code
 	@$(BIN)/python scripts/reference.py

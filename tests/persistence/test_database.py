@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -9,15 +10,17 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, inspect, text
 
 from deerflow.domain.errors import ConfigError, StorageUnavailable
 from deerflow.domain.runs import RunEvent
-from deerflow.persistence.engine import open_database
+from deerflow.persistence.engine import open_database, schema
 from deerflow.persistence.engine.schema import SCHEMA_VERSION, load_full_metadata, read_version
+from deerflow.persistence.engine.sqlite import create_sqlite_engine
 from deerflow.persistence.queries.events import LoggedEvent, read_events
 from deerflow.persistence.queries.search import TERM_TABLES
 from deerflow.persistence.queries.threads import find_thread, insert_thread, merge_metadata, search_threads
+from tests.support import same_as_snapshot
 
 RUN = """
 INSERT INTO runs (run_id, thread_id, owner, assistant_id, status, on_disconnect, multitask_strategy, process, attempt,
@@ -157,3 +160,43 @@ async def test_migrates_titles_from_metadata(tmp_path: Path) -> None:
         back = await database.read(lambda connection: find_thread(connection, "given", "me"))
     assert {thread.thread_id: thread.title for thread in found} == {"given": "Mine", "plain": "The agent's"}
     assert back.title == "The agent's"
+
+
+async def test_migrates_events_of_runs_without_loss(tmp_path: Path) -> None:
+    file, events = tmp_path / "d.db", [("r", seq, "messages", b"x" * 2_000, seq) for seq in range(1, 51)]
+    async with open_database(file) as database:
+        await database.write(add_thread("t"))
+        await database.write(lambda rows: rows.exec_driver_sql(RUN))
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("PRAGMA foreign_keys=ON")
+        declared, *_ = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'run_events'").fetchone()
+        connection.execute("DROP TABLE run_events")
+        connection.execute(f"{declared} WITHOUT ROWID")
+        connection.executemany("INSERT INTO run_events VALUES (?, ?, ?, ?, ?)", events)
+        connection.execute("UPDATE alembic_version SET version_num = '0014'")
+    async with open_database(file) as database:
+        kept = await database.read(lambda rows: rows.exec_driver_sql("SELECT * FROM run_events ORDER BY seq").all())
+        assert [tuple(row) for row in kept] == events
+        assert await database.read(read_version) == SCHEMA_VERSION
+        pages = "SELECT sum(pgsize) FROM dbstat WHERE name = 'run_events'"
+        assert await database.read(lambda rows: rows.exec_driver_sql(pages).scalar_one()) < 50 * 2_000 * 1.2
+
+
+def test_new_files_have_the_tables_that_the_migrations_create(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    created, migrated = (create_sqlite_engine(tmp_path / name, 1) for name in ("created.db", "migrated.db"))
+    assert schema.create_tables(created)
+    assert not schema.create_tables(created)
+    with monkeypatch.context() as patch:
+        patch.setattr(schema, "create_tables", lambda _engine: False)
+        schema.migrate(migrated)
+    with closing(created.connect()) as one, closing(migrated.connect()) as other:
+        tables = schema.dump_tables(other)
+        same_as_snapshot(str(schema.SQLITE_SCHEMA), tables)
+        assert schema.dump_tables(one) == tables
+        names = set(inspect(one).get_table_names()) - {"installation"}
+        rows = [{name: each.exec_driver_sql(f"SELECT * FROM {name}").all() for name in names} for each in (one, other)]
+        assert rows[0] == rows[1]
+        ids = [schema.read_database_id(each) for each in (one, other)]
+        assert all(ids) and ids[0] != ids[1]
+    created.dispose()
+    migrated.dispose()

@@ -8,11 +8,14 @@ from pathlib import Path
 import orjson
 import psycopg
 import pytest
+from langchain_core.messages import AIMessage
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from deerflow.domain.errors import NotFound, StateTooNew
 from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.domain.runs import CancelAction, RunRequest, RunStatus
 from deerflow.harness import Harness
+from deerflow.persistence.checkpoints import COMPRESSED, STATE_VERSION, create_serializer
 from deerflow.persistence.engine import open_database
 from deerflow.persistence.queries.runs import request_stop
 from deerflow.testing import Answer, ScriptedModel, Stall
@@ -20,6 +23,7 @@ from tests.runtime.support import read_contents
 from tests.support import OpenHarness, browse
 
 REQUEST = RunRequest("t", [{"type": "human", "content": "one"}])
+NEWER = rf"version {STATE_VERSION + 1}, this one reads up to {STATE_VERSION}\); upgrade DeerFlow"
 BODY = {"input": {"messages": [{"type": "human", "content": "one"}]}}
 
 
@@ -50,7 +54,7 @@ async def test_every_checkpoint_has_a_version(harness_saying: OpenHarness) -> No
         await harness.threads.update_state("t", LOCAL_USER, {"title": "Named"})
         history = await harness.threads.history("t", LOCAL_USER, limit=100)
         assert len(history) > 2
-        assert {orjson.loads(state.metadata)["deerflow_schema"] for state in history} == {1}
+        assert {orjson.loads(state.metadata)["deerflow_schema"] for state in history} == {STATE_VERSION}
 
 
 async def test_a_thread_of_a_newer_version_is_rejected_without_loss(
@@ -59,9 +63,9 @@ async def test_a_thread_of_a_newer_version_is_rejected_without_loss(
     async with asyncio.timeout(30):
         async with harness_saying(ScriptedModel.saying("First.")) as harness:
             await finish(harness)
-        set_version(database_location, 2)
+        set_version(database_location, STATE_VERSION + 1)
         async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
-            with pytest.raises(StateTooNew, match=r"version 2, this one reads up to 1\); upgrade DeerFlow"):
+            with pytest.raises(StateTooNew, match=NEWER):
                 await harness.runs.create_or_reject(REQUEST, LOCAL_USER)
             with pytest.raises(NotFound):
                 await harness.runs.create_or_reject(REQUEST, Principal("somebody-else"))
@@ -76,7 +80,7 @@ async def test_a_thread_of_a_newer_version_is_rejected_without_loss(
             thread = orjson.loads(await harness.threads.messages("t", LOCAL_USER))
             assert [message["content"] for message in thread["messages"]] == ["one", "First."]
             assert (await http.get("/api/threads/t")).status_code == 200
-        set_version(database_location, 1)
+        set_version(database_location, STATE_VERSION)
         async with harness_saying(ScriptedModel.saying("Second.")) as harness:
             assert await finish(harness) is RunStatus.SUCCESS
             assert await read_contents(harness) == ["one", "First.", "one", "Second."]
@@ -92,7 +96,7 @@ async def test_a_run_continued_by_a_newer_version_ends_with_a_named_error(
             async for group in harness.runs.listen(run):
                 if any(event.event == "messages" for event in group):
                     break
-        set_version(database_location, 2)
+        set_version(database_location, STATE_VERSION + 1)
         if action is not None:
             async with open_database(database_location) as database:
                 await database.write(lambda connection: request_stop(connection, run.run_id, action))
@@ -118,3 +122,25 @@ async def test_a_thread_without_state_version_continues(
         async with harness_saying(ScriptedModel.saying("Second.")) as harness:
             assert await finish(harness) is RunStatus.SUCCESS
             assert await read_contents(harness) == ["one", "First.", "one", "Second."]
+
+
+async def test_a_thread_of_version_1_continues(database_location: Path | str, harness_saying: OpenHarness) -> None:
+    async with asyncio.timeout(30):
+        async with harness_saying(ScriptedModel.saying("First.")) as harness:
+            await finish(harness)
+        set_version(database_location, 1)
+        async with harness_saying(ScriptedModel.saying("Second.")) as harness:
+            assert await finish(harness) is RunStatus.SUCCESS
+            assert await read_contents(harness) == ["one", "First.", "one", "Second."]
+
+
+@pytest.mark.parametrize(
+    ("size", "kind"), [(1_000, "msgpack"), (100_000, COMPRESSED), (1_000_000, COMPRESSED), (2_000_000, "msgpack")]
+)
+def test_large_states_are_stored_compressed(size: int, kind: str) -> None:
+    value = {"messages": [AIMessage("word " * (size // 5), id="m")]}
+    stored = create_serializer().dumps_typed(value)
+    assert stored[0] == kind
+    assert (len(stored[1]) < size / 3) is (kind == COMPRESSED)
+    assert create_serializer().loads_typed(stored) == value
+    assert create_serializer().loads_typed(JsonPlusSerializer().dumps_typed(value)) == value

@@ -2,7 +2,8 @@
 
 import re
 from dataclasses import dataclass, field
-from uuid import uuid4
+
+from uuid_utils import uuid7
 
 from deerflow.domain.errors import InvalidRequest
 
@@ -14,8 +15,8 @@ DELETED_OWNER = "~"
 
 
 def new_id() -> str:
-    """Return a new unique id."""
-    return str(uuid4())
+    """Return a new unique id. Ids sort by time, so the database appends rows instead of splitting pages for them."""
+    return str(uuid7())
 
 
 def check_thread_id(thread_id: str) -> str:

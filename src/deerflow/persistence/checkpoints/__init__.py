@@ -4,6 +4,7 @@ The tables have a schema version of their own. Checkpoints are kept in a separat
 the state it holds: an older program must not misread what a newer one has written.
 """
 
+import zlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +21,11 @@ RUN_KEY = "deerflow_run"
 """Metadata key of the run that wrote a checkpoint."""
 WRITER_KEY = "__deerflow_owner"
 """Configurable key of the `CheckpointWriter`."""
-STATE_VERSION = 1
+COMPRESSED = "msgpack+zlib"
+"""Type of compressed values in the tables."""
+MIN_COMPRESSED_BYTES, MAX_COMPRESSED_BYTES = 16 * 1024, 1024 * 1024
+"""Sizes between which compression saves space and holds the event loop for 10 ms at most."""
+STATE_VERSION = 2
 """Version of `ThreadState`. Increase it with every change that an older program would misread."""
 UUID_VERSION = 6
 """Version of the ids of checkpoints: it sorts by time."""
@@ -109,9 +114,25 @@ async def check_state_version(checkpointer: BaseCheckpointSaver[str], thread_id:
         check_version(await checkpointer.state_version(thread_id), thread_id)
 
 
+class CompressingSerializer(JsonPlusSerializer):
+    """Serializer that compresses large values, mostly the messages of a whole thread, to about a third."""
+
+    def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
+        """Return the type and the bytes of a value."""
+        kind, data = super().dumps_typed(obj)
+        if kind == "msgpack" and MIN_COMPRESSED_BYTES <= len(data) <= MAX_COMPRESSED_BYTES:
+            return COMPRESSED, zlib.compress(data, 1)
+        return kind, data
+
+    def loads_typed(self, data: tuple[str, bytes]) -> Any:
+        """Return the value of a type and bytes."""
+        kind, content = data
+        return super().loads_typed(("msgpack", zlib.decompress(content)) if kind == COMPRESSED else data)
+
+
 def create_serializer() -> JsonPlusSerializer:
     """Return a serializer that restores LangChain's message classes and plain values, nothing else."""
-    return JsonPlusSerializer(allowed_msgpack_modules=None)
+    return CompressingSerializer(allowed_msgpack_modules=None)
 
 
 def add_version(metadata: CheckpointMetadata) -> CheckpointMetadata:
@@ -121,7 +142,7 @@ def add_version(metadata: CheckpointMetadata) -> CheckpointMetadata:
 
 
 def check_readable(found: CheckpointTuple) -> CheckpointTuple:
-    """Return `found`, or raise `StateTooNew`. There is no older version yet that needs an upgrade."""
+    """Return `found`, or raise `StateTooNew`. Older versions are read as they are."""
     check_version(read_version(found.metadata), found.config["configurable"]["thread_id"])
     return found
 

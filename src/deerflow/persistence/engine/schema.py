@@ -11,8 +11,11 @@ from deerflow.domain.errors import ConfigError
 from deerflow.domain.identity import new_id
 from deerflow.persistence.tables import installation, metadata, runs
 
-SCHEMA_VERSION = "0014"
+SCHEMA_VERSION = "0015"
 """Newest file in `migrations/versions`."""
+SQLITE_SCHEMA = Path(__file__).parents[1] / "migrations" / "sqlite.sql"
+"""Statements that create all tables in an empty SQLite file. `make snapshots` writes it from the migrations."""
+STATEMENT_END = ";\n\n"
 MIGRATION_LOCK_ID = 0xDEE7F10
 """Advisory lock of PostgreSQL that is held during a migration."""
 MIGRATION_LOCK = Lock()
@@ -27,7 +30,7 @@ def migrate(engine: Engine) -> None:
     """
     with engine.connect() as connection:
         found = read_version(connection)
-    if found == SCHEMA_VERSION:
+    if found == SCHEMA_VERSION or (found is None and engine.dialect.name == "sqlite" and create_tables(engine)):
         return
     # Alembic takes a tenth of a second to import, and a database is nearly always up to date.
     from alembic import command
@@ -46,6 +49,37 @@ def migrate(engine: Engine) -> None:
                 f"database {engine.url.database!r} has unknown schema version {found!r}: it was written by a newer "
                 "DeerFlow; upgrade DeerFlow, or set database.url or DEER_FLOW_HOME to another database"
             ) from problem
+
+
+def create_tables(engine: Engine) -> bool:
+    """Create all tables in an empty SQLite file as the migrations would, and return whether it was empty.
+
+    Alembic and what it loads would take 10 MB of a server for as long as it runs.
+    """
+    statements = SQLITE_SCHEMA.read_text().split(STATEMENT_END)
+    with MIGRATION_LOCK, engine.begin() as connection:
+        if inspect(connection).get_table_names():  # by another process meanwhile
+            return False
+        for statement in filter(None, map(str.strip, statements)):
+            connection.exec_driver_sql(statement)
+        connection.exec_driver_sql("INSERT INTO alembic_version VALUES (?)", (SCHEMA_VERSION,))
+        connection.execute(installation.insert().values(database_id=new_id()))
+    return True
+
+
+def dump_tables(connection: Connection) -> str:
+    """Return the statements that create the tables of a SQLite database, for the file at `SQLITE_SCHEMA`."""
+    query = """
+    SELECT sql FROM sqlite_master
+    WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'
+      AND name NOT IN (SELECT name FROM pragma_table_list WHERE type = 'shadow')
+    ORDER BY type <> 'table', name
+    """
+    statements = (str(row[0]).replace("\t", "  ") for row in connection.exec_driver_sql(query))
+    return "".join(
+        "\n".join(line.rstrip() for line in statement.splitlines() if line.strip()) + STATEMENT_END
+        for statement in statements
+    )
 
 
 def read_version(connection: Connection) -> str | None:

@@ -91,7 +91,6 @@ run_events = Table(
     Column("event", String(32), nullable=False),
     Column("data", LargeBinary, nullable=False),
     Column("created_at", UtcTime, nullable=False),
-    sqlite_with_rowid=False,
 )
 
 run_file_changes = Table(

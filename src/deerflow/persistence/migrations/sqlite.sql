@@ -1,0 +1,345 @@
+CREATE TABLE alembic_version (
+  version_num VARCHAR(32) NOT NULL,
+  CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+);
+
+CREATE TABLE deletions (
+  thread_id VARCHAR(64) NOT NULL,
+  owner VARCHAR(64) NOT NULL,
+  process VARCHAR(64) NOT NULL,
+  created_at BIGINT NOT NULL,
+  CONSTRAINT pk_deletions PRIMARY KEY (thread_id)
+);
+
+CREATE TABLE feedback (
+  feedback_id VARCHAR(64) NOT NULL,
+  owner VARCHAR(64) NOT NULL,
+  thread_id VARCHAR(64) NOT NULL,
+  run_id VARCHAR(64) NOT NULL,
+  message_id VARCHAR(255) NOT NULL,
+  rating INTEGER NOT NULL,
+  comment TEXT,
+  created_at BIGINT NOT NULL,
+  updated_at BIGINT NOT NULL,
+  CONSTRAINT pk_feedback PRIMARY KEY (feedback_id),
+  CONSTRAINT fk_feedback_thread_id FOREIGN KEY(thread_id) REFERENCES threads (thread_id) ON DELETE CASCADE,
+  CONSTRAINT fk_feedback_run_id FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
+);
+
+CREATE TABLE installation (
+  database_id VARCHAR(64) NOT NULL,
+  CONSTRAINT pk_installation PRIMARY KEY (database_id)
+);
+
+CREATE TABLE mcp_logins (
+  state_hash VARCHAR(64) NOT NULL,
+  owner VARCHAR(64) NOT NULL,
+  server VARCHAR(255) NOT NULL,
+  sealed BLOB NOT NULL,
+  expires_at BIGINT NOT NULL,
+  CONSTRAINT pk_mcp_logins PRIMARY KEY (state_hash)
+);
+
+CREATE TABLE mcp_pins (
+  server VARCHAR(255) NOT NULL,
+  tool VARCHAR(255) NOT NULL,
+  hash VARCHAR(64),
+  shown JSON,
+  accepted_at BIGINT,
+  accepted_by VARCHAR(64),
+  offered_hash VARCHAR(64),
+  offered JSON,
+  offered_at BIGINT,
+  CONSTRAINT pk_mcp_pins PRIMARY KEY (server, tool)
+);
+
+CREATE TABLE mcp_tokens (
+  owner VARCHAR(64) NOT NULL,
+  server VARCHAR(255) NOT NULL,
+  sealed BLOB,
+  updated_at BIGINT NOT NULL,
+  claim VARCHAR(64),
+  claimed_until BIGINT,
+  CONSTRAINT pk_mcp_tokens PRIMARY KEY (owner, server)
+);
+
+CREATE TABLE memory_changes (
+  owner VARCHAR(64) NOT NULL,
+  agent VARCHAR(255) NOT NULL,
+  seq BIGINT NOT NULL,
+  change_id VARCHAR(64) NOT NULL,
+  group_id VARCHAR(64) NOT NULL,
+  at BIGINT NOT NULL,
+  actor VARCHAR(16) NOT NULL,
+  kind VARCHAR(16) NOT NULL,
+  target VARCHAR(64) NOT NULL,
+  "before" JSON,
+  "after" JSON,
+  source JSON,
+  source_thread VARCHAR(255),
+  undoes VARCHAR(64),
+  CONSTRAINT pk_memory_changes PRIMARY KEY (owner, agent, seq)
+);
+
+CREATE TABLE memory_facts (
+  row_id INTEGER NOT NULL,
+  owner VARCHAR(64) NOT NULL,
+  agent VARCHAR(255) NOT NULL,
+  fact_id VARCHAR(64) NOT NULL,
+  category VARCHAR(16) NOT NULL,
+  confidence FLOAT NOT NULL,
+  created_at BIGINT NOT NULL,
+  data JSON NOT NULL,
+  CONSTRAINT pk_memory_facts PRIMARY KEY (row_id)
+);
+
+CREATE TABLE memory_pending (
+  owner VARCHAR(64) NOT NULL,
+  agent VARCHAR(255) NOT NULL,
+  thread_id VARCHAR(64) NOT NULL,
+  last_message_id VARCHAR(255) NOT NULL,
+  is_correction BOOLEAN NOT NULL,
+  is_reinforcement BOOLEAN NOT NULL,
+  data JSON NOT NULL,
+  due_at BIGINT NOT NULL,
+  attempts INTEGER NOT NULL,
+  process VARCHAR(64),
+  lease_expires_at BIGINT, is_unpaid BOOLEAN DEFAULT 0 NOT NULL,
+  CONSTRAINT pk_memory_pending PRIMARY KEY (owner, agent, thread_id),
+  CONSTRAINT fk_memory_pending_thread_id FOREIGN KEY(thread_id) REFERENCES threads (thread_id) ON DELETE CASCADE
+);
+
+CREATE TABLE memory_scopes (
+  owner VARCHAR(64) NOT NULL,
+  agent VARCHAR(255) NOT NULL,
+  seq BIGINT NOT NULL,
+  is_off BOOLEAN NOT NULL,
+  updated_at BIGINT,
+  CONSTRAINT pk_memory_scopes PRIMARY KEY (owner, agent)
+);
+
+CREATE VIRTUAL TABLE memory_terms USING fts5(terms, tokenize = 'ascii');
+
+CREATE TABLE memory_watermarks (
+  owner VARCHAR(64) NOT NULL,
+  agent VARCHAR(255) NOT NULL,
+  thread_id VARCHAR(64) NOT NULL,
+  message_id VARCHAR(255) NOT NULL,
+  updated_at BIGINT NOT NULL,
+  CONSTRAINT pk_memory_watermarks PRIMARY KEY (owner, agent, thread_id),
+  CONSTRAINT fk_memory_watermarks_thread_id FOREIGN KEY(thread_id) REFERENCES threads (thread_id) ON DELETE CASCADE
+);
+
+CREATE TABLE processes (
+  process VARCHAR(64) NOT NULL,
+  lease_expires_at BIGINT NOT NULL,
+  CONSTRAINT pk_processes PRIMARY KEY (process)
+);
+
+CREATE TABLE "run_events" (
+  run_id VARCHAR(64) NOT NULL,
+  seq INTEGER NOT NULL,
+  event VARCHAR(32) NOT NULL,
+  data BLOB NOT NULL,
+  created_at BIGINT NOT NULL,
+  CONSTRAINT pk_run_events PRIMARY KEY (run_id, seq),
+  CONSTRAINT fk_run_events_run_id FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
+);
+
+CREATE TABLE run_file_changes (
+  run_id VARCHAR(64) NOT NULL,
+  owner VARCHAR(64) NOT NULL,
+  data BLOB NOT NULL,
+  CONSTRAINT pk_run_file_changes PRIMARY KEY (run_id),
+  CONSTRAINT fk_run_file_changes_run_id FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
+);
+
+CREATE TABLE runs (
+  run_id VARCHAR(64) NOT NULL,
+  thread_id VARCHAR(64) NOT NULL,
+  owner VARCHAR(64) NOT NULL,
+  assistant_id TEXT NOT NULL,
+  status VARCHAR(16) NOT NULL,
+  on_disconnect VARCHAR(16) NOT NULL,
+  process VARCHAR(64) NOT NULL,
+  request JSON NOT NULL,
+  metadata JSON NOT NULL,
+  error TEXT,
+  created_at BIGINT NOT NULL,
+  updated_at BIGINT NOT NULL, multitask_strategy VARCHAR(16) DEFAULT 'reject' NOT NULL, attempt INTEGER DEFAULT '1' NOT NULL, idempotency_key VARCHAR(255), request_hash VARCHAR(64) DEFAULT '' NOT NULL, cancel_action VARCHAR(16), input_tokens BIGINT DEFAULT '0' NOT NULL, output_tokens BIGINT DEFAULT '0' NOT NULL, waits_for VARCHAR(16), position BIGINT DEFAULT '0' NOT NULL,
+  CONSTRAINT pk_runs PRIMARY KEY (run_id),
+  CONSTRAINT fk_runs_thread_id FOREIGN KEY(thread_id) REFERENCES threads (thread_id) ON DELETE CASCADE
+);
+
+CREATE TABLE search_backlog (
+  thread_id VARCHAR(64) NOT NULL,
+  CONSTRAINT pk_search_backlog PRIMARY KEY (thread_id),
+  CONSTRAINT fk_search_backlog_thread_id FOREIGN KEY(thread_id) REFERENCES threads (thread_id) ON DELETE CASCADE
+);
+
+CREATE TABLE search_messages (
+  row_id INTEGER NOT NULL,
+  owner VARCHAR(64) NOT NULL,
+  thread_id VARCHAR(64) NOT NULL,
+  run_id VARCHAR(64),
+  message_id VARCHAR(255) NOT NULL,
+  part INTEGER NOT NULL,
+  role VARCHAR(16) NOT NULL,
+  text TEXT NOT NULL,
+  created_at BIGINT NOT NULL,
+  CONSTRAINT pk_search_messages PRIMARY KEY (row_id),
+  CONSTRAINT fk_search_messages_thread_id FOREIGN KEY(thread_id) REFERENCES threads (thread_id) ON DELETE CASCADE,
+  CONSTRAINT fk_search_messages_run_id FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE SET NULL
+);
+
+CREATE VIRTUAL TABLE search_terms USING fts5(terms, tokenize = 'ascii');
+
+CREATE TABLE shares (
+  share_id VARCHAR(64) NOT NULL,
+  owner VARCHAR(64) NOT NULL,
+  thread_id VARCHAR(64) NOT NULL,
+  token_hash VARCHAR(64) NOT NULL,
+  created_at BIGINT NOT NULL,
+  expires_at BIGINT, run_position BIGINT, event_seq BIGINT,
+  CONSTRAINT pk_shares PRIMARY KEY (share_id),
+  CONSTRAINT fk_shares_thread_id FOREIGN KEY(thread_id) REFERENCES threads (thread_id) ON DELETE CASCADE
+);
+
+CREATE TABLE store_items (
+  owner VARCHAR(64) NOT NULL,
+  namespace VARCHAR(512) NOT NULL,
+  "key" VARCHAR(255) NOT NULL,
+  value JSON NOT NULL,
+  created_at BIGINT NOT NULL,
+  updated_at BIGINT NOT NULL,
+  CONSTRAINT pk_store_items PRIMARY KEY (owner, namespace, "key")
+);
+
+CREATE TABLE threads (
+  thread_id VARCHAR(64) NOT NULL,
+  owner VARCHAR(64) NOT NULL,
+  title TEXT,
+  metadata JSON NOT NULL,
+  created_at BIGINT NOT NULL,
+  updated_at BIGINT NOT NULL, agent_title TEXT,
+  CONSTRAINT pk_threads PRIMARY KEY (thread_id)
+);
+
+CREATE TABLE usage_entries (
+  entry_id INTEGER NOT NULL,
+  owner VARCHAR(64) NOT NULL,
+  thread_id VARCHAR(64),
+  run_id VARCHAR(64),
+  caller VARCHAR(64) NOT NULL,
+  model VARCHAR(255) NOT NULL,
+  calls BIGINT NOT NULL,
+  unmetered_calls BIGINT NOT NULL,
+  input_tokens BIGINT NOT NULL,
+  cached_tokens BIGINT NOT NULL,
+  cache_write_tokens BIGINT NOT NULL,
+  output_tokens BIGINT NOT NULL,
+  reasoning_tokens BIGINT NOT NULL,
+  context_tokens BIGINT,
+  cost BIGINT,
+  currency VARCHAR(8),
+  ended_at BIGINT NOT NULL,
+  CONSTRAINT pk_usage_entries PRIMARY KEY (entry_id),
+  CONSTRAINT fk_usage_entries_thread_id FOREIGN KEY(thread_id) REFERENCES threads (thread_id) ON DELETE SET NULL,
+  CONSTRAINT fk_usage_entries_run_id FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE SET NULL
+);
+
+CREATE TABLE user_profiles (
+  owner VARCHAR(64) NOT NULL,
+  content TEXT NOT NULL,
+  updated_at BIGINT NOT NULL,
+  CONSTRAINT pk_user_profiles PRIMARY KEY (owner)
+);
+
+CREATE TABLE web_pages (
+  thread_id VARCHAR(64) NOT NULL,
+  snapshot_id VARCHAR(64) NOT NULL,
+  owner VARCHAR(64) NOT NULL,
+  asked_url TEXT NOT NULL,
+  url TEXT NOT NULL,
+  title TEXT NOT NULL,
+  content_type TEXT NOT NULL,
+  text_hash VARCHAR(64),
+  chars INTEGER NOT NULL,
+  problem TEXT,
+  fetched_at BIGINT NOT NULL,
+  CONSTRAINT pk_web_pages PRIMARY KEY (thread_id, snapshot_id),
+  CONSTRAINT fk_web_pages_thread_id FOREIGN KEY(thread_id) REFERENCES threads (thread_id) ON DELETE CASCADE
+);
+
+CREATE TABLE web_texts (
+  thread_id VARCHAR(64) NOT NULL,
+  text_hash VARCHAR(64) NOT NULL,
+  owner VARCHAR(64) NOT NULL,
+  chars INTEGER NOT NULL,
+  text TEXT NOT NULL,
+  CONSTRAINT pk_web_texts PRIMARY KEY (thread_id, text_hash),
+  CONSTRAINT fk_web_texts_thread_id FOREIGN KEY(thread_id) REFERENCES threads (thread_id) ON DELETE CASCADE
+);
+
+CREATE UNIQUE INDEX ix_feedback_run_id_owner_message_id ON feedback (run_id, owner, message_id);
+
+CREATE INDEX ix_feedback_thread_id ON feedback (thread_id);
+
+CREATE INDEX ix_mcp_logins_owner ON mcp_logins (owner);
+
+CREATE INDEX ix_mcp_logins_server ON mcp_logins (server);
+
+CREATE INDEX ix_mcp_tokens_server ON mcp_tokens (server);
+
+CREATE UNIQUE INDEX ix_memory_changes_change_id ON memory_changes (change_id);
+
+CREATE INDEX ix_memory_changes_owner_agent_target_seq ON memory_changes (owner, agent, target, seq);
+
+CREATE INDEX ix_memory_changes_owner_source_thread ON memory_changes (owner, source_thread);
+
+CREATE INDEX ix_memory_facts_owner_agent_category ON memory_facts (owner, agent, category);
+
+CREATE INDEX ix_memory_facts_owner_agent_confidence_created_at ON memory_facts (owner, agent, confidence, created_at);
+
+CREATE UNIQUE INDEX ix_memory_facts_owner_agent_fact_id ON memory_facts (owner, agent, fact_id);
+
+CREATE INDEX ix_memory_pending_due_at ON memory_pending (due_at);
+
+CREATE INDEX ix_memory_pending_thread_id ON memory_pending (thread_id);
+
+CREATE INDEX ix_memory_watermarks_thread_id ON memory_watermarks (thread_id);
+
+CREATE INDEX ix_runs_active_process ON runs (process) WHERE status IN ('pending', 'running');
+
+CREATE UNIQUE INDEX ix_runs_owner_idempotency_key ON runs (owner, idempotency_key);
+
+CREATE INDEX ix_runs_owner_position ON runs (owner, position);
+
+CREATE INDEX ix_runs_position ON runs (position);
+
+CREATE UNIQUE INDEX ix_runs_running_thread_id ON runs (thread_id) WHERE status = 'running';
+
+CREATE INDEX ix_runs_thread_id_position ON runs (thread_id, position);
+
+CREATE INDEX ix_search_messages_run_id ON search_messages (run_id);
+
+CREATE UNIQUE INDEX ix_search_messages_thread_id_message_id_part ON search_messages (thread_id, message_id, part);
+
+CREATE INDEX ix_shares_thread_id ON shares (thread_id);
+
+CREATE UNIQUE INDEX ix_shares_token_hash ON shares (token_hash);
+
+CREATE INDEX ix_threads_owner_updated_at ON threads (owner, updated_at);
+
+CREATE INDEX ix_usage_entries_owner_ended_at ON usage_entries (owner, ended_at);
+
+CREATE INDEX ix_usage_entries_run_id ON usage_entries (run_id);
+
+CREATE INDEX ix_usage_entries_thread_id ON usage_entries (thread_id);
+
+CREATE INDEX ix_web_pages_thread_id_fetched_at ON web_pages (thread_id, fetched_at);
+
+CREATE TRIGGER memory_facts_deleted AFTER DELETE ON memory_facts BEGIN DELETE FROM memory_terms WHERE rowid = old.row_id; END;
+
+CREATE TRIGGER search_messages_deleted AFTER DELETE ON search_messages BEGIN DELETE FROM search_terms WHERE rowid = old.row_id; END;
+
