@@ -66,7 +66,8 @@ test-changed: tools ## The same, of the folders that differ from main
 	$(PYTEST) -q $(FAST) $$($(BIN)/python scripts/changed_tests.py)
 
 test-nightly: tools system ## The fuzz tests with 20,000 random examples each, and MCP servers as published today
-	$(PYTEST) --nightly --hypothesis-profile=nightly --timeout=36000 tests/runtime/test_fuzz.py tests/mcp/test_pasted_entries.py
+	$(PYTEST) --nightly --hypothesis-profile=nightly --timeout=36000 \
+		tests/runtime/test_fuzz.py tests/mcp/test_pasted_entries.py tests/harness/test_founding_samples.py
 
 test-bare: system ## All of it in a fresh Debian with only what the README asks for (root; TARGET=test)
 	@$(PYTHON) scripts/test_bare.py $(TARGET)

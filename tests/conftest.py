@@ -96,10 +96,10 @@ def put_slow_modules_first(items: Sequence[pytest.Item], workers: int) -> list[p
 @pytest.fixture(autouse=True)
 def watchdog() -> Iterator[None]:
     """Fail if the event loop is held: a server answers nobody meanwhile."""
-    WATCHDOG.problems.clear()
+    WATCHDOG.take_problems()
     yield
-    if WATCHDOG.problems:
-        pytest.fail("\n".join(WATCHDOG.problems))
+    if problems := WATCHDOG.take_problems():
+        pytest.fail("\n".join(problems))
 
 
 @pytest.fixture(scope="session")

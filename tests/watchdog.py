@@ -1,4 +1,8 @@
-"""Watchdog of event loops: finds code of DeerFlow that holds the loop, during which a server answers nobody."""
+"""Watchdog of event loops: finds code of DeerFlow that holds the loop, during which a server answers nobody.
+
+It watches the loops of the test process, and those of servers that the tests start as processes, which append their
+problems to a file.
+"""
 
 import asyncio
 import faulthandler
@@ -7,20 +11,21 @@ import os
 import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple
 
 LIMIT_S = 0.1
-BUSY_LOAD = 1.5 * (os.cpu_count() or 1)
-"""Load average from which on the machine is busy and everything takes longer: processes share caches and cores."""
 PERIOD_S = 0.02
 SOURCE = str(Path(__file__).parents[1] / "src" / "deerflow")
 TESTING = str(Path(SOURCE) / "testing")
 EXEMPT = frozenset({"open_harness", "open_core", "open_source", "create_app", "_execute_child", "_adjust_thread_count"})
 """Functions before there is a server, and starts of processes and threads, which wait for a CPU for those."""
+LOOP_FILES = ("uvloop/__init__.py", "asyncio/base_events.py")
+"""Files of the functions that run an event loop; what called these is no part of a callback."""
 BLOCKING_CLIENT = str(Path(SOURCE) / "client" / "session.py")
 """The synchronous client, which blocks its caller by design."""
 
@@ -102,6 +107,10 @@ class Watchdog:
 
     running: dict[int, RunningCallback] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    reports: list[Path] = field(default_factory=list)
+    """Files to which servers in other processes append their problems."""
+    report: "Callable[[str], object] | None" = None
+    """Takes each problem, instead of the list."""
     dump: IO[bytes] = field(default_factory=TemporaryFile)
     collecting: "GarbageCollection" = field(default_factory=lambda: GarbageCollection())
 
@@ -123,6 +132,38 @@ class Watchdog:
 
         asyncio.Handle._run = observed  # type: ignore[method-assign]
         gc.callbacks.insert(0, self.collecting.note)
+        self._start_thread()
+
+    async def observe_loop(self, main: Awaitable[Any]) -> Any:
+        """Run the main coroutine of a server and observe its event loop, of any kind, by a callback in short periods.
+
+        Everything that runs between two of them counts, also garbage collections: the heap is that of a server.
+        """
+        loop, thread, native_thread = asyncio.get_running_loop(), threading.get_ident(), threading.get_native_id()
+
+        def beat() -> None:
+            nonlocal timer
+            self.running[thread] = RunningCallback(thread, native_thread, time.monotonic() + PERIOD_S)
+            timer = loop.call_later(PERIOD_S, beat)
+
+        timer = loop.call_soon(beat)
+        self._start_thread()
+        try:
+            return await main
+        finally:
+            timer.cancel()
+            self.running.clear()
+
+    def take_problems(self) -> list[str]:
+        """Return the problems since the last call, also those of other processes."""
+        found, self.problems[:] = list(self.problems), []
+        for path in self.reports:
+            if text := path.read_text():
+                os.truncate(path, 0)
+                found.append(text)
+        return found
+
+    def _start_thread(self) -> None:
         threading.Thread(target=self._watch, name="watchdog", daemon=True).start()
 
     def _watch(self) -> None:
@@ -146,12 +187,12 @@ class Watchdog:
         elif callback.waiting is None or callback.waiting[0] != times.slices:
             callback.waiting = times.slices, now
         waited_s = now - callback.waiting[1] if callback.waiting else 0.0
-        busy = max(1.0, os.getloadavg()[0] / BUSY_LOAD)
-        if max(times.cpu_s - first.cpu_s, waited_s) > LIMIT_S * busy and not callback.is_reported:
+        if max(times.cpu_s - first.cpu_s, waited_s) > LIMIT_S and not callback.is_reported:
             callback.is_reported = True
             own = [each for each in frames[6:] if each.file.startswith(SOURCE)]
             stack = "\n".join(f"  {each.file}:{each.line} in {each.function}" for each in (*frames[:6], *own))
-            self.problems.append(f"the event loop was held for more than {LIMIT_S * 1000:.0f} ms in\n{stack}")
+            report = self.report or self.problems.append
+            report(f"the event loop was held for more than {LIMIT_S * 1000:.0f} ms in\n{stack}")
 
     def _read_stack(self, thread: int) -> list[Frame]:
         """Return what a thread executes, innermost first.
@@ -164,7 +205,8 @@ class Watchdog:
         faulthandler.dump_traceback(self.dump, all_threads=True)
         self.dump.seek(0)
         _, _, stack = self.dump.read().decode(errors="replace").partition(f"hread 0x{thread:016x} ")
-        return [Frame(*found.groups()) for found in FRAME.finditer(stack.partition("\n\n")[0])]
+        frames = (Frame(*found.groups()) for found in FRAME.finditer(stack.partition("\n\n")[0]))
+        return list(takewhile(lambda frame: not frame.file.endswith(LOOP_FILES), frames))
 
 
 def is_ours(frames: Sequence[Frame]) -> bool:

@@ -19,6 +19,7 @@ import deerflow
 from deerflow.cli.serve import is_loopback
 from deerflow.gateway.page import STATIC
 from deerflow.testing import Answer, ScriptedServer, Stall, calling
+from tests.e2e.server_process import run_deerflow
 
 pytestmark = pytest.mark.slow
 
@@ -39,10 +40,7 @@ BOIL = calling("boil", cups=2)
 
 def run(directory: Path, *arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
     variables = {"PATH": os.defpath, "HOME": str(directory), "PYTHONPATH": str(SOURCES), **environment}
-    return subprocess.run(
-        [DEERFLOW, *arguments], cwd=directory, env=variables, input=stdin, capture_output=True, text=True, timeout=60,
-        check=False,
-    )  # fmt: skip
+    return run_deerflow(*arguments, folder=directory, environment=variables, stdin=stdin)
 
 
 def test_version_is_printed(tmp_path: Path) -> None:

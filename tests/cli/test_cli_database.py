@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.e2e.server_process import run_deerflow
 from tests.support import fill_disk, mount_disk
 
 pytestmark = pytest.mark.slow
@@ -23,10 +24,7 @@ LIMIT_S = 60
 
 def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     variables = {"PATH": os.defpath, "HOME": str(home.parent), "DEER_FLOW_HOME": str(home)}
-    return subprocess.run(
-        [DEERFLOW, *arguments], cwd=home.parent, env=variables, capture_output=True, text=True, timeout=LIMIT_S,
-        check=False,
-    )  # fmt: skip
+    return run_deerflow(*arguments, folder=home.parent, environment=variables)
 
 
 @pytest.fixture

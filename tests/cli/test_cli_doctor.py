@@ -4,7 +4,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,11 @@ import pytest
 from deerflow.cli.doctor import check_servers, check_skills
 from deerflow.config.source import open_source
 from deerflow.skills.authoring.lock import lock_skill
+from tests.e2e.server_process import run_deerflow
 from tests.skills.support import write_skill
 
 pytestmark = pytest.mark.slow
 
-DEERFLOW = Path(sys.executable).parent / "deerflow"
 PROJECT = Path(__file__).parents[2]
 UNISOLATED = "tests.sandbox.support:UnisolatedProvider"
 LIMITS = {
@@ -34,9 +33,7 @@ def run_doctor(folder: Path, settings: str) -> subprocess.CompletedProcess[str]:
     """Run the doctor with `settings` as the section `sandbox:`."""
     (folder / "config.yaml").write_text(f"sandbox: {{{settings}}}\n")
     variables = {"PATH": os.defpath, "HOME": str(folder), "PYTHONPATH": str(PROJECT)}
-    return subprocess.run(
-        [DEERFLOW, "doctor"], cwd=folder, env=variables, capture_output=True, text=True, timeout=60, check=False
-    )
+    return run_deerflow("doctor", folder=folder, environment=variables)
 
 
 @pytest.mark.parametrize(

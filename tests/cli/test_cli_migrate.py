@@ -9,16 +9,18 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 from click.testing import Result
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from redis.asyncio import Redis
 from typer.testing import CliRunner
 
 from deerflow.cli.config import app
 from deerflow.cli.main import build_app
-from deerflow.cli.migration import RULES_BY_KEY, convert_config, convert_extensions
+from deerflow.cli.migration import RULES_BY_KEY, UNKNOWN, convert_config, convert_extensions
 from deerflow.config.load import PublicConfigFound, load
 from deerflow.config.loader.document import KeyPath, format_path
 from deerflow.config.root import Config, is_public_config
@@ -26,7 +28,9 @@ from deerflow.config.source import open_source
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.memory import MemoryScope
 from deerflow.harness import open_harness
-from deerflow.testing import ScriptedModel
+from deerflow.testing import ScriptedModel, ScriptedServer, calling
+from deerflow.testing.scripted_server import ServerTurn
+from tests.e2e.server_process import DEERFLOW, serve
 from tests.harness.support import ask_successfully
 from tests.sandbox.support import act, tool_results
 from tests.skills.support import write_skill
@@ -192,17 +196,69 @@ def test_nothing_of_a_complete_file_is_lost_silently() -> None:
     assert [path for path in lost if path[0] != "tools" or path[-1] != "group"] == []
 
 
-async def test_a_complete_file_starts_and_answers(project: Path, migrate: Command) -> None:
-    (project / "config.yaml").write_text(COMPLETE.read_text())
-    done = await asyncio.to_thread(migrate)
-    assert done.exit_code == 0, done.output
-    variables = {"OPENAI_API_KEY": "k", "PROVISIONER_KEY": "k"}
-    # What is not on this machine: the servers of the example, and the classes of its own package.
-    absent: dict[str, Any] = {"guardrails": {"provider": None}, "stream_bridge": None, "tools": []}
-    absent["sandbox"] = {"use": "deerflow.sandbox.local:LocalSandboxProvider", "mounts": [], "provisioner_url": None}
-    source = open_source(directory=project, environment=variables, overrides=absent)
-    async with open_harness(source, ScriptedModel.saying("Hello.")) as harness:
-        await ask_successfully(harness)
+GUARD = """
+from deerflow.guardrails.providers import GuardrailDecision, GuardrailReason
+
+class Guard:
+    name = "guard"
+
+    def __init__(self, level):
+        self.level = level
+
+    async def aevaluate(self, request):
+        reason = GuardrailReason("level", f"not at level {self.level}")
+        return GuardrailDecision(allow=request.tool_name != "ls", reasons=(reason,))
+"""
+
+
+@pytest.mark.slow
+async def test_a_complete_file_starts_answers_and_uses_its_skills(
+    project: Path, migrate: Command, redis_url: str
+) -> None:
+    write_skill(project / "skills" / "public", "house-style", body="Write short sentences.\n")
+    write_skill(project / "skills" / "custom", "tidy-up", body="Sort the files.\n")
+    (project / "data").mkdir()
+    (project / "data" / "table.csv").write_text("1,2\n")
+    (project / "my_package.py").write_text(GUARD)
+    (project / ".env").write_text("OPENAI_API_KEY=k\nPROVISIONER_KEY=k\n")
+    turns: list[ServerTurn] = [
+        calling("describe_skill", name="tidy-up"),
+        act("read_file", path="/mnt/skills/custom/tidy-up/SKILL.md"),
+        act("read_file", path="/mnt/skills/public/house-style/SKILL.md"),
+        act("bash", command="cat /mnt/data/table.csv; echo $MODE"),
+        act("ls", path="/mnt/data"),
+        "Tidied.",
+    ]
+    async with ScriptedServer(turns) as model:
+        # The addresses and the folder of the example are those of its author; nothing else is changed.
+        here = {
+            "https://models.example/v1": model.base_url,
+            "redis_url: redis://127.0.0.1": f"redis_url: {redis_url}",
+            "/srv/data": str(project / "data"),
+        }
+        text = COMPLETE.read_text()
+        for theirs, ours in here.items():
+            text = text.replace(theirs, ours)
+        (project / "config.yaml").write_text(text)
+        done = await asyncio.to_thread(migrate)
+        assert done.exit_code == 0, done.output
+        with serve(project, config=project / "config.yaml", program=DEERFLOW) as server:
+            body = {"input": {"messages": [{"role": "user", "content": "Tidy up"}]}}
+            async with httpx.AsyncClient(base_url=f"{server.url}/api", timeout=60) as http:
+                state = (await http.post("/threads/t/runs/wait", json=body)).json()
+                names = [each["name"] for each in (await http.get("/tools")).json()["tools"]]
+            async with Redis.from_url(redis_url) as redis:
+                assert any(int(each["sub"]) or int(each["psub"]) for each in await redis.client_list())
+
+    results = [message["content"] for message in state["messages"] if message["type"] == "tool"]
+    assert state["messages"][-1]["content"] == "Tidied."
+    assert "Does one thing well." in results[0]
+    assert "Sort the files." in results[1]
+    assert "Write short sentences." in results[2]
+    assert results[3] == "1,2\ntest"
+    assert "not at level 2" in results[4]
+    assert {"web_search", "web_fetch", "image_search"} <= set(names)
+    assert {request.model for request in model.requests} == {"gpt-4.1"}
 
 
 def test_converts_the_extensions() -> None:
@@ -288,15 +344,26 @@ def test_a_dry_run_writes_nothing(project: Path, migrate: Command) -> None:
     assert [path.name for path in project.iterdir()] == ["config.yaml"]
 
 
-def test_the_guide_lists_every_key() -> None:
+def read_guide_table() -> dict[str, tuple[str, str]]:
+    """Return the table of settings in the guide: what becomes of each key, and the remark."""
     text = (ROOT / "docs" / "guides" / "migrating.md").read_text(encoding="utf-8")
     rows = [line.split("|") for line in text.splitlines() if line.startswith("| `")]
-    listed = {row[1].strip().strip("`"): (row[2].strip().strip("`"), row[3].strip()) for row in rows if len(row) == 5}
+    return {row[1].strip().strip("`"): (row[2].strip().strip("`"), row[3].strip()) for row in rows if len(row) == 5}
+
+
+def test_the_guide_lists_every_key() -> None:
     expected = {
         rule.key: ("the same" if rule.becomes == rule.key else rule.becomes or "–", rule.note)
         for rule in RULES_BY_KEY.values()
     }
-    assert listed == expected
+    assert read_guide_table() == expected
+
+
+def test_the_guide_covers_every_key_of_a_complete_file() -> None:
+    table, public = read_guide_table(), yaml.safe_load(COMPLETE.read_text())
+    paths = [[key for key in path if isinstance(key, str)] for path in find_leaves(public)]
+    assert [path for path in paths if not any(".".join(path[:end]) in table for end in range(1, len(path) + 1))] == []
+    assert UNKNOWN not in [each.reason for each in convert_config(public).left_out]
 
 
 def write_public_home(home: Path) -> None:
@@ -413,6 +480,18 @@ def test_takes_over_an_early_version_without_users(project: Path, migrate: Comma
     assert [tool["use"] for tool in made["tools"]] == ["deerflow.community.tavily.tools:web_search_tool"]
     assert made["sandbox"] == {"use": "deerflow.sandbox.local:LocalSandboxProvider"}
     assert made["memory"] == {"enabled": True, "debounce_seconds": 30}
+
+
+def test_takes_over_the_memory_that_the_backend_names(project: Path, migrate: Command) -> None:
+    memory = {"backend_config": {"storage_path": "data/memory.json", "model_name": "gpt"}}
+    models = [{"name": "gpt", "use": "langchain_openai:ChatOpenAI", "model": "gpt-4"}]
+    (project / "config.yaml").write_text(yaml.safe_dump({"config_version": 34, "models": models, "memory": memory}))
+    (project / ".deer-flow").mkdir()
+    (project / "data").mkdir()
+    (project / "data" / "memory.json").write_text(json.dumps({"facts": [{"content": "Likes tea"}]}))
+
+    assert "memory: taken over, 1 entries" in migrate().output
+    assert yaml.safe_load((project / "config.yaml").read_text())["memory"] == {"model_name": "gpt"}
 
 
 def test_asks_for_a_user_if_there_are_several(project: Path, migrate: Command) -> None:

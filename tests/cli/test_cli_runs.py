@@ -11,15 +11,16 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from deerflow.cli.runs import format_task_event
+from deerflow.cli.runs import format_prefix_cache, format_task_event
 from deerflow.cli.runs import runs as runs_app
 from deerflow.cli.runs import threads as threads_app
 from deerflow.config.source import open_source
 from deerflow.domain.errors import InvalidRequest, NotFound
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import RunRecord, RunRequest
+from deerflow.domain.usage import PrefixBreak, PrefixCacheUsage, RequestBreak
 from deerflow.harness import open_harness
-from deerflow.testing import Answer, ScriptedModel, Stall, calling
+from deerflow.testing import Answer, ScriptedModel, Stall, Usage, calling
 
 Command = Callable[..., Result]
 TASK: dict[str, Any] = {"task_id": "c1", "description": "Read\nall", "usage": {"total_tokens": 7}, "duration_s": 1.25}
@@ -83,9 +84,12 @@ def test_runs_are_listed_newest_first(tmp_path: Path, runs: Command) -> None:
 def test_show_prints_all_events_of_a_run(tmp_path: Path, runs: Command) -> None:
     write = calling("bash", description="to see", command="echo made")
     run = start_run(tmp_path, write, "There it is.")
-    head, when, *lines = runs("show", run.run_id[:8]).output.splitlines()
+    head, when, cache, *lines = runs("show", run.run_id[:8]).output.splitlines()
     assert head == f"run {run.run_id} in thread t: success"
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \w+, lead_agent", when)
+    assert re.fullmatch(
+        r"prefix cache: 99\.\d% of the input repeats earlier requests; the provider reported no cached tokens", cache
+    )
     shown = [line for line in without_times(lines) if not line.startswith(("… thread_data", "… sandbox", "… title"))]
     assert shown == [
         "… started",
@@ -97,6 +101,39 @@ def test_show_prints_all_events_of_a_run(tmp_path: Path, runs: Command) -> None:
         "… ai: There it is.",
         "… ended: success",
     ]
+
+
+def test_show_prints_what_broke_the_prefix_cache(tmp_path: Path, runs: Command) -> None:
+    start_run(tmp_path, "One.")
+    run = start_run(tmp_path, Answer("Two.", usage=Usage(200, 3, cached_tokens=50)))
+    _, _, unknown, *_ = runs("show", run.run_id).output.splitlines()
+    assert unknown == "prefix cache: no request before is known; the provider reported 25.0% cached"
+    broken = [
+        RequestBreak(2, "lead_agent", PrefixBreak("message", "compacted", 310, 1, "human")),
+        RequestBreak(3, "subagent", PrefixBreak("tools", "loaded", 800, name="wiki_read")),
+        RequestBreak(4, "lead_agent", PrefixBreak("system_prompt", "changed", 5)),
+        RequestBreak(5, "lead_agent", PrefixBreak("model", "model", 9, name="other")),
+        RequestBreak(6, "lead_agent", PrefixBreak("message", "edited", 0, 12, "tool", "ls")),
+    ]
+    assert list(format_prefix_cache(PrefixCacheUsage(6, 1000, 961, breaks=broken))) == [
+        "prefix cache: 96.1% of the input repeats earlier requests; the provider reported no cached tokens",
+        "  request 2 (lead_agent): message 1 (human) compacted, 310 tokens not covered",
+        "  request 3 (subagent): tools (wiki_read) loaded, 800 tokens not covered",
+        "  request 4 (lead_agent): system prompt changed, 5 tokens not covered",
+        "  request 5 (lead_agent): model (other) changed, 9 tokens not covered",
+        "  request 6 (lead_agent): message 12 (tool result of ls) edited, 0 tokens not covered",
+    ]
+    assert list(format_prefix_cache(PrefixCacheUsage())) == []
+
+
+def test_show_prints_json(tmp_path: Path, runs: Command) -> None:
+    run = start_run(tmp_path, calling("ls", description="look", path="/mnt/user-data/workspace"), "There it is.")
+    shown = json.loads(runs("show", run.run_id, "--json").stdout)
+    assert (shown["run_id"], shown["status"], shown["thread_id"]) == (run.run_id, "success", "t")
+    assert shown["prefix_cache"]["requests"] == 2 and shown["prefix_cache"]["breaks"] == []
+    assert shown["prefix_cache"]["prefix_fraction"] > 0.9
+    assert [event["seq"] for event in shown["events"]] == list(range(1, len(shown["events"]) + 1))
+    assert shown["events"][-1]["event"] == "end"
 
 
 def test_show_prints_the_progress_of_a_run_handed_over(tmp_path: Path, runs: Command) -> None:

@@ -18,7 +18,7 @@ from deerflow.gateway.routers.threads.sharing import NewShare, Share, SharedMess
 from deerflow.gateway.routers.threads.suggestions import Polished, Suggestions
 from deerflow.gateway.routers.threads.threads import Thread
 from deerflow.gateway.routers.threads.web_pages import WebPages, WebPageText
-from deerflow.gateway.routers.usage import ConsoleRuns, ConsoleStats, ConsoleUsage, ThreadTokens, Tokens
+from deerflow.gateway.routers.usage import ConsoleRuns, ConsoleStats, ConsoleUsage, RunTokens, ThreadTokens
 from deerflow.gateway.schemas.mcp import McpConfig, McpLogin, McpReset, McpServer, McpServers, Pins, StartedLogin
 from deerflow.gateway.schemas.memory import MemoryDocument, MemorySettings, MemoryStatus
 from deerflow.harness import open_harness
@@ -107,7 +107,7 @@ def test_usage_search_and_feedback_parse_with_the_gateway_models(client: DeerFlo
     place = (run["thread_id"], run["run_id"])
     assert is_valid(ConsoleRuns, client.list_all_runs(limit=1)) and is_valid(ConsoleStats, client.get_stats())
     assert is_valid(ConsoleUsage, client.get_usage(days=2)) and is_valid(ThreadTokens, client.get_token_usage("t1"))
-    assert is_valid(Tokens, client.get_run_usage(*place))
+    assert is_valid(RunTokens, client.get_run_usage(*place))
     assert client.search("one")["hits"] and is_valid(Hits, client.search("one"))
     assert is_valid(Feedback, client.give_feedback(*place, 1, "Good"))
     assert is_valid(FeedbackStats, client.get_feedback_stats(*place))

@@ -83,18 +83,6 @@ async def test_refuses_a_missing_mount(engine: ContainerEngine, tmp_path: Path) 
             await provider.acquire("t1", "local")
 
 
-async def test_runs_commands_with_the_printed_settings(engine: ContainerEngine, tmp_path: Path) -> None:
-    projects = tmp_path / "projects"
-    projects.mkdir()
-    projects.chmod(0o777)
-    mounts = [{"host_path": str(projects), "container_path": "/mnt/projects", "read_only": False}]
-    printed = {"port": 8080, "idle_timeout": 600, "replicas": 3, "mounts": mounts}
-    async with running_provider(engine, tmp_path, **printed) as provider:
-        sandbox = await acquire(provider, "t1")
-        assert await run_command(sandbox, "echo made > /mnt/projects/a.txt; ls /mnt/skills") == "greeting\n"
-    assert (projects / "a.txt").read_text() == "made\n"
-
-
 async def test_passes_configured_variables(engine: ContainerEngine, tmp_path: Path) -> None:
     async with running_provider(engine, tmp_path, environment={"TEAM": "deer herd"}) as provider:
         assert await run_command(await acquire(provider, "t1"), 'echo "$TEAM"') == "deer herd\n"

@@ -177,7 +177,7 @@ async def test_reports_a_missing_key_without_a_request(site: Site, provider: str
     for empty in ({}, {"api_key": ""}):
         text = await search(site, provider, **empty)
         assert text.startswith(f"Error: MissingKey: {provider} needs a key")
-        assert f"api_key: ${VARIABLES[provider]}" in text and "config.yaml" in text
+        assert f"set {VARIABLES[provider]} in" in text and "`api_key`" in text and "config.yaml" in text
     assert site.asked == []
 
 

@@ -1,7 +1,10 @@
 """Entries of `tools:` and `tool_groups:`."""
 
+from pathlib import Path
+
 import pytest
 
+from deerflow.config.load import load
 from deerflow.config.loader.document import InvalidConfig
 from deerflow.config.loader.files import parse_yaml
 from deerflow.config.loader.validation import validate
@@ -36,3 +39,28 @@ def test_passes_other_keys_to_the_tool_and_masks_secrets() -> None:
     assert entry.settings == {"max_results": 3, "api_key": "s3cr3t-value"}
     assert entry.approval == "never"
     assert "s3cr3t-value" not in repr(entry)
+
+
+TAVILY = {"name": "web_search", "use": "deerflow.community.tavily:tavily_search"}
+BRAVE = {"name": "images", "use": "deerflow.community.brave.tools:image_search_tool"}
+OWN = {"name": "own", "use": "my_package.tavily:search"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "settings"),
+    [
+        (TAVILY, {"api_key": "tavily-key"}),
+        ({**TAVILY, "api_key": "another"}, {"api_key": "another"}),
+        ({**TAVILY, "api_key": None}, {"api_key": None}),
+        (BRAVE, {}),  # its variable is not set
+        (OWN, {}),
+    ],
+)
+def test_a_web_tool_without_a_key_uses_the_variable_of_its_provider(
+    tmp_path: Path, entry: dict[str, object], settings: dict[str, object]
+) -> None:
+    (tmp_path / ".env").write_text("TAVILY_API_KEY=tavily-key\n")
+    loaded = load(directory=tmp_path, environment={}, overrides={"tools": [entry]})
+    assert loaded.config.tools[0].settings == settings
+    if "api_key" not in entry and settings:
+        assert loaded.document.variables == {("tools", 0, "api_key"): ("TAVILY_API_KEY",)}

@@ -4,8 +4,6 @@ import os
 import re
 import runpy
 import shlex
-import subprocess
-import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import pytest
 
 from deerflow.config.sections.guardrails import parse_policy
+from tests.e2e.server_process import run_deerflow
 
 ROOT = Path(__file__).parents[2]
 TUTORIAL = ROOT / "docs/tutorial/first-hour.md"
@@ -22,7 +21,6 @@ PAGES = [
     *sorted((ROOT / "docs/guides").glob("*.md")),
     *sorted((ROOT / "docs/zh").glob("*.md")),
 ]
-DEERFLOW = Path(sysconfig.get_path("scripts"), "deerflow")
 QUICK = ("deerflow --version", "deerflow config init", "deerflow config check", "deerflow memory list")
 """Commands of the tutorial that run in an empty folder without a model and without a server."""
 
@@ -72,15 +70,7 @@ def test_quick_commands_of_the_tutorial_succeed_in_an_empty_folder(tmp_path: Pat
     environment = {"PATH": os.defpath, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
     for command in QUICK:
         assert command in written
-        result = subprocess.run(
-            [DEERFLOW, *shlex.split(command)[1:]],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=100,
-            check=False,
-        )
+        result = run_deerflow(*shlex.split(command)[1:], folder=tmp_path, environment=environment)
         assert result.returncode == 0, f"{command}: {result.stderr}"
 
 

@@ -9,41 +9,46 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import TextIO
 
 import pytest
 
 import deerflow
 from tests.support import user_cache
+from tests.watchdog import WATCHDOG
 
 # The package that the tests import, wherever it is installed.
 SOURCES = str(Path(deerflow.__file__).parents[1])
 DEERFLOW = [sys.executable, "-c", "from deerflow.cli.main import main; main()"]
 EXIT_TIMEOUT_S = 30
+COMMAND_TIMEOUT_S = 60
 
 
 class ForkedProcess:
     """A process of the fork server, identified by a pidfd because process ids are reused."""
 
-    def __init__(self, pid: int, output: TextIO) -> None:
+    def __init__(self, pid: int, output: TextIO, status: Path) -> None:
         self.pid = pid
         self.stdout = output
         self._handle = os.pidfd_open(pid)
+        self._status = status
 
     def send_signal(self, number: int) -> None:
         """Send a signal if the process still exists."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, number)
 
-    def wait(self, timeout: float) -> None:
-        """Wait until the process has ended."""
+    def wait(self, timeout: float) -> int:
+        """Wait until the process has ended and return its exit code, as a negative number if it was killed."""
         if not select.select([self._handle], [], [], timeout)[0]:
-            pytest.fail(f"the server has not ended within {timeout:g} s")
+            pytest.fail(f"the process has not ended within {timeout:g} s")
+        return int(self._status.read_text()) if self._status.exists() else -signal.SIGKILL
 
     def close(self) -> None:
         """Terminate the process if it still runs, and release its resources."""
@@ -74,7 +79,11 @@ class RunningServer:
 def start_fork_server() -> subprocess.Popen[str]:
     """Start the fork server once; servers forked from it need no imports."""
     environment = {"PATH": os.defpath, "PYTHONPATH": f"{SOURCES}:{Path(__file__).parents[2]}"}
-    command = [sys.executable, "-m", "tests.e2e.fork_server"]
+    with NamedTemporaryFile(prefix="deerflow-watchdog-", delete=False) as file:
+        report = Path(file.name)
+    atexit.register(report.unlink)
+    WATCHDOG.reports.append(report)
+    command = [sys.executable, "-m", "tests.e2e.fork_server", str(report)]
     process = subprocess.Popen(command, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     atexit.register(process.wait)
     atexit.register(process.kill)
@@ -82,19 +91,43 @@ def start_fork_server() -> subprocess.Popen[str]:
 
 
 def fork_deerflow(home: Path, arguments: Sequence[str]) -> ForkedProcess:
-    """Run the `deerflow` command in a process of the fork server."""
-    fork_server, pipe = start_fork_server(), home / f"output-{secrets.token_hex(4)}"
+    """Run the `deerflow` command in a process of the fork server, with standard error in `server.log`."""
+    name = secrets.token_hex(4)
+    pipe, status = home / f"output-{name}", home / f"status-{name}"
     os.mkfifo(pipe)
     # Before the request, so that opening the other end does not block.
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    request = {"arguments": arguments, "environment": server_environment(home), "home": str(home), "output": str(pipe)}
+    files = {"input": os.devnull, "output": str(pipe), "errors": "server.log", "status": str(status)}
+    pid = send_request(arguments, server_environment(home), home, files)
+    os.set_blocking(reader, True)
+    pipe.unlink()
+    return ForkedProcess(pid, os.fdopen(reader, encoding="utf-8"), status)
+
+
+def run_deerflow(
+    *arguments: str, folder: Path, environment: Mapping[str, str], stdin: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run the `deerflow` command in a process of the fork server until it ends, and return its output."""
+    with TemporaryDirectory(prefix="deerflow-test-") as scratch:
+        paths = {name: Path(scratch) / name for name in ("input", "output", "errors", "status")}
+        paths["input"].write_text(stdin)
+        paths["output"].touch()
+        pid = send_request(arguments, environment, folder, {name: str(path) for name, path in paths.items()})
+        with closing(ForkedProcess(pid, paths["output"].open(encoding="utf-8"), paths["status"])) as process:
+            code = process.wait(COMMAND_TIMEOUT_S)
+            return subprocess.CompletedProcess(arguments, code, process.stdout.read(), paths["errors"].read_text())
+
+
+def send_request(
+    arguments: Sequence[str], environment: Mapping[str, str], folder: Path, files: Mapping[str, str]
+) -> int:
+    """Let the fork server start a process and return its id."""
+    fork_server = start_fork_server()
+    request = {"arguments": arguments, "environment": environment, "folder": str(folder), **files}
     assert fork_server.stdin is not None and fork_server.stdout is not None
     fork_server.stdin.write(f"{json.dumps(request)}\n")
     fork_server.stdin.flush()
-    pid = int(fork_server.stdout.readline())
-    os.set_blocking(reader, True)
-    pipe.unlink()
-    return ForkedProcess(pid, os.fdopen(reader, encoding="utf-8"))
+    return int(fork_server.stdout.readline())
 
 
 @dataclass(frozen=True)

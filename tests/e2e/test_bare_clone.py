@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.async_api import expect
 
@@ -42,6 +43,7 @@ async def test_a_bare_clone_starts_with_make_start_and_answers_in_the_browser(tm
         await page.reload()
         await expect(page.locator("main")).to_contain_text("when you are ready")
         await expect(page.locator("main")).to_contain_text("What is DeerFlow, and what can it do?")
+        await page.close()  # it would miss its server
 
     # A second start installs and builds nothing, and needs no network.
     offline = {**environment, "http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
@@ -49,6 +51,14 @@ async def test_a_bare_clone_starts_with_make_start_and_answers_in_the_browser(tm
     with make_start(clone, offline) as (url, output):
         assert "installing" not in output and "building" not in output
         assert time.monotonic() - began < 30
+
+    # The other targets that people have in their shell history.
+    assert run_make(clone, offline, "install") == ""
+    assert "wrote" in run_make(clone, offline, "config") and (clone / "config.yaml").exists()
+    assert run_make(clone, offline, "config") == "config.yaml is there already\n"
+    with make_start(clone, offline, target="dev") as (url, _):
+        async with httpx.AsyncClient() as http:
+            assert "<title>DeerFlow</title>" in (await http.get(url)).text
 
 
 @pytest.mark.external
@@ -79,9 +89,9 @@ def test_start_failures_are_reported_in_one_sentence(tmp_path: Path) -> None:
 
 
 @contextmanager
-def make_start(clone: Path, environment: dict[str, str]) -> Iterator[tuple[str, str]]:
+def make_start(clone: Path, environment: dict[str, str], target: str = "start") -> Iterator[tuple[str, str]]:
     """Run `make start` until it prints its address, and return address and output."""
-    command = ["make", "start", "PORT=0"]
+    command = ["make", target, "PORT=0"]
     process = subprocess.Popen(
         command,
         cwd=clone,
@@ -100,11 +110,19 @@ def make_start(clone: Path, environment: dict[str, str]) -> Iterator[tuple[str, 
                 yield found[0], output
                 break
         else:
-            pytest.fail(f"make start ended without an address:\n{output}")
+            pytest.fail(f"make {target} ended without an address:\n{output}")
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait(timeout=20)
         process.stdout.close()
+
+
+def run_make(clone: Path, environment: dict[str, str], target: str) -> str:
+    """Run a target that succeeds and return its output."""
+    command = ["make", target]
+    return subprocess.run(
+        command, cwd=clone, env=environment, text=True, stdout=subprocess.PIPE, timeout=250, check=True
+    ).stdout
 
 
 def run_failing_start(clone: Path, environment: dict[str, str]) -> str:

@@ -60,7 +60,7 @@ async def wait_for_exit(server: RunningServer) -> int:
 
 async def finish_on_next_server(home: Path, config: Path, location: str) -> tuple[str, str]:
     """Return status and log of a run after it has ended on the next server."""
-    with serve(home, config=config, program=DEERFLOW) as server:
+    with serve(home, config=config) as server:
         async with httpx.AsyncClient(base_url=f"{server.url}/api", timeout=LIMIT_S) as http:
             modes = "&".join(f"stream_mode={mode}" for mode in BODY["stream_mode"])
             log = (await http.get(f"{location}/stream?{modes}")).text
@@ -71,7 +71,7 @@ async def finish_on_next_server(home: Path, config: Path, location: str) -> tupl
 async def test_shutdown_waits_for_runs_that_end_in_time(tmp_path: Path, number: signal.Signals) -> None:
     async with ScriptedServer([Stall(Answer("Once upon a time")), "Unused."]) as model, asyncio.timeout(LIMIT_S):
         config = write_config(tmp_path, model, LONG_DRAIN_S)
-        with serve(tmp_path, config=config, program=DEERFLOW) as server:
+        with serve(tmp_path, config=config) as server:
             async with start_reading(server) as (chunks, location):
                 server.process.send_signal(number)
                 await wait_until_refused(server)
@@ -87,7 +87,7 @@ async def test_runs_that_do_not_end_in_time_are_handed_over_to_the_next_server(t
     turns = [Stall(Answer("Once upon a time")), Answer("The end.")]
     async with ScriptedServer(turns) as model, asyncio.timeout(LIMIT_S):
         config = write_config(tmp_path, model, 0.2)
-        with serve(tmp_path, config=config, program=DEERFLOW) as server:
+        with serve(tmp_path, config=config) as server:
             async with start_reading(server) as (chunks, location):
                 server.process.send_signal(signal.SIGTERM)
                 assert END not in "".join([chunk async for chunk in chunks])
@@ -101,7 +101,7 @@ async def test_a_second_signal_ends_the_server_at_once(tmp_path: Path) -> None:
     turns = [Stall(Answer("Once upon a time")), Answer("The end.")]
     async with ScriptedServer(turns) as model, asyncio.timeout(LIMIT_S):
         config = write_config(tmp_path, model, LONG_DRAIN_S)
-        with serve(tmp_path, config=config, program=DEERFLOW) as server:
+        with serve(tmp_path, config=config) as server:
             async with start_reading(server) as (chunks, location):
                 server.process.send_signal(signal.SIGINT)
                 await wait_until_refused(server)

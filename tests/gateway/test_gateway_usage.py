@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import httpx
+
 from deerflow.config.source import open_source
 from deerflow.harness import open_harness
 from deerflow.models.factory import ENTRY_KEY
-from deerflow.testing import Answer, ScriptedModel
+from deerflow.testing import Answer, ScriptedModel, calling
 from deerflow.testing.turns import Usage
 from tests.support import OpenHarness, browse
 
@@ -33,6 +35,33 @@ async def test_costs_are_decimal_numbers_as_text(tmp_path: Path) -> None:
     assert (run["total_input_tokens"], run["total_output_tokens"], run["total_tokens"]) == (1, 1, 2)
     assert day["totals"] == usage["totals"] and len(day["days"]) == 1
     assert runs["next_offset"] is None and runs["runs"][0]["usage"] == usage["totals"]
+
+
+async def test_the_usage_of_a_run_includes_the_prefix_cache(harness_saying: OpenHarness) -> None:
+    look = calling("ls", description="look", path="/mnt/user-data/workspace")
+    spent = Usage(input_tokens=200, output_tokens=3, cached_tokens=150)
+    model = ScriptedModel.saying(look, Answer("Seven.", usage=spent), "Eight.")
+    async with harness_saying(model) as harness, browse(harness) as http:
+        await http.post("/api/threads/t/runs/wait", json=ASK)
+        (first,) = (await http.get("/api/threads/t/runs")).json()
+        usage = (await http.get(f"/api/threads/t/runs/{first['run_id']}/token-usage")).json()
+        again = {"input": {"messages": [{"id": first_message_id(await http.get("/api/threads/t/state"))}]}}
+        again["input"]["messages"][0] |= {"type": "human", "content": "Which rivers?"}
+        await http.post("/api/threads/t/runs/wait", json=again)
+        newest = (await http.get("/api/threads/t/runs")).json()[0]
+        edited = (await http.get(f"/api/threads/t/runs/{newest['run_id']}/token-usage")).json()["prefix_cache"]
+    cache = usage["prefix_cache"]
+    assert (usage["calls"], usage["input_tokens"], usage["cached_tokens"]) == (2, 210, 150)
+    assert (cache["requests"], cache["input_tokens"], cache["cached_tokens"]) == (2, 210, 150)
+    assert cache["cached_fraction"] == 0.7143 and 0.9 < cache["prefix_fraction"] < 1 and cache["breaks"] == []
+    (broken,) = edited["breaks"]
+    about = {"request": 1, "caller": "lead_agent", "segment": "message", "cause": "edited", "name": None}
+    assert broken == {**about, "position": 1, "role": "human", "lost_tokens": broken["lost_tokens"]}
+    assert broken["lost_tokens"] > 0  # what follows the edited message is sent again
+
+
+def first_message_id(state: httpx.Response) -> str:
+    return str(state.json()["values"]["messages"][0]["id"])
 
 
 async def test_a_run_request_can_set_a_budget(harness_saying: OpenHarness) -> None:

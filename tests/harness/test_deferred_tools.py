@@ -75,6 +75,18 @@ async def test_the_prompt_lists_300_tool_names_and_a_found_tool_is_called(tmp_pa
     assert system_prompt(model, 1) == system_prompt(model, 2) == system_prompt(model, 3)
 
 
+async def test_a_loaded_tool_is_named_where_it_breaks_the_prefix_cache(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    find = calling("tool_search", query="select:depot_part_007")
+    model = ScriptedModel.saying(find, calling("depot_part_007", amount=3), "Here they are.")
+    async with open_scripted_harness(tmp_path, model, tools=tool_entries(30)) as harness:
+        cache = await harness.resources.usage.get_prefix_cache(await ask(harness, "Three of part 7, please"))
+    (found,) = cache.breaks
+    assert (found.request, str(found.broken), found.broken.cause) == (2, "tools (depot_part_007)", "loaded")
+    assert not [record for record in caplog.records if "prefix cache" in record.getMessage()]
+
+
 async def test_a_tool_that_is_not_loaded_is_not_executed(tmp_path: Path) -> None:
     model = ScriptedModel.saying(calling("depot_part_001"), "Not so.")
     async with open_scripted_harness(tmp_path, model, tools=tool_entries(30)) as harness:

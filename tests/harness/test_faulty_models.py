@@ -26,7 +26,7 @@ from deerflow.testing import (
 
 CLIENTS: dict[str, dict[str, object]] = {
     "own client": {},
-    "ChatOpenAI": {"use": "langchain_openai:ChatOpenAI", "max_retries": 0},
+    "ChatOpenAI": {"use": "langchain_openai:ChatOpenAI", "native": False, "max_retries": 0},
 }
 FAULTS = {
     "cut in the middle of a token, then well": [CutAfter(2, Answer("One two three four.")), "All of it."],

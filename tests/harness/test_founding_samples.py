@@ -1,60 +1,35 @@
 """Samples of the founding documents, as they are printed."""
 
 import json
+import os
+import re
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from deerflow.agents import make_lead_agent
 from deerflow.cli.config import app
+from deerflow.config.imports import load_object
 from deerflow.config.source import open_source
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.memory import MemoryScope
 from deerflow.domain.runs import AgentSpec, RunRequest, RunStatus
 from deerflow.harness import open_harness
 from deerflow.subagents import SubagentConfig
-from deerflow.testing import ScriptedModel, calling
+from deerflow.testing import ScriptedModel, ScriptedServer, calling
+from tests.harness.founding_documents import CONTAINERS, EXTENSIONS, GUIDE, MEMORY
 from tests.harness.support import ask_successfully
+from tests.mcp.support import McpHarness
+from tests.memory.support import LOCAL_SCOPE, TABS_FACT, build_extraction_output
 from tests.sandbox.support import act, ask, end, open_sandbox_harness, tool_results
 from tests.skills.support import write_skill
+from tests.support import browse, needs
 
-GUIDE = """
-models:
-  - name: gpt-4
-    use: langchain_openai:ChatOpenAI
-    model: gpt-4
-    api_key: $OPENAI_API_KEY
-tools:
-  - name: web_search
-    use: deerflow.community.tavily:tavily_search
-sandbox:
-  use: deerflow.community.aio_sandbox:AioSandboxProvider
-memory:
-  enabled: true
-  debounce_seconds: 30
-subagents:
-  enabled: true
-"""
-EXTENSIONS = """
-{"mcpServers": {"github": {"enabled": true, "type": "stdio", "command": "npx",
-                           "args": ["-y", "@modelcontextprotocol/server-github"]}},
- "skills": {"research": {"enabled": true}, "report-generation": {"enabled": true}}}
-"""
-CONTAINERS = """
-sandbox:
-  use: deerflow.community.aio_sandbox:AioSandboxProvider
-  image: some-registry/all-in-one-sandbox:latest
-  port: 8080
-  container_prefix: deer-flow-sandbox
-  idle_timeout: 600
-  replicas: 3
-  mounts: [{host_path: /home/user/projects, container_path: /mnt/projects, read_only: false}]
-"""
-MEMORY = """
-memory: {enabled: true, storage_path: memory.json, debounce_seconds: 30, model_name: minimax-m2.7, max_facts: 100,
-         fact_confidence_threshold: 0.7, injection_enabled: true, max_injection_tokens: 2000}
-"""
+ROOT = Path(__file__).parents[2]
+PASSED_ON = ("PATH", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE", "SSL_CERT_DIR", "NPM_CONFIG_REGISTRY")
+"""Variables that `npx` needs to reach the registry."""
 
 
 def check(project: Path, text: str) -> Result:
@@ -82,6 +57,41 @@ def test_accepts_the_printed_extensions_and_names_skills_that_do_not_exist(tmp_p
         "github"
     ]
     assert server.has_network  # without it, `npx` could not start
+
+
+async def test_the_printed_model_answers_although_its_window_is_small(tmp_path: Path) -> None:
+    async with ScriptedServer(["Hello."]) as server:
+        printed = GUIDE.replace("model: gpt-4", f"model: gpt-4\n    base_url: {server.base_url}")
+        (tmp_path / "config.yaml").write_text(printed)
+        # Containers have a test of their own.
+        local = {"sandbox": {"use": "deerflow.sandbox.local:LocalSandboxProvider"}}
+        source = open_source(directory=tmp_path, environment={"OPENAI_API_KEY": "k"}, overrides=local)
+        async with open_harness(source) as harness:
+            await ask_successfully(harness, agent=AgentSpec(subagent_enabled=True))
+    (request,) = server.requests
+    assert "Go on" in [message["content"] for message in request.messages]
+
+
+@pytest.mark.nightly
+async def test_starts_the_printed_server_with_npx_and_calls_its_tools(tmp_path: Path) -> None:
+    needs("npx")
+    (tmp_path / "extensions_config.json").write_text(EXTENSIONS)
+    settings = {
+        "sandbox": {"use": "tests.harness.registry_sandbox:RegistrySandboxProvider", "toolbox": {"enabled": False}},
+        "tool_search": {"enabled": False},
+    }
+    environment = {name: os.environ[name] for name in PASSED_ON if name in os.environ}  # noqa: TID251
+    source = open_source(directory=tmp_path, environment=environment, overrides=settings)
+    # The server answers this itself; other calls would reach GitHub.
+    model = ScriptedModel.saying(calling("github_search_repositories", query="deer", page="first"), "Done.")
+    async with open_harness(source, model) as harness:
+        world = McpHarness(harness, model)
+        await world.wait_until_listed()
+        assert (world.status("github").state, world.status("github").error) == ("ready", None)
+        await world.run()
+        (result,) = await world.results()
+    assert "Expected number, received string" in result.text
+    assert "github_get_file_contents" in model.requests[0].tool_names
 
 
 async def test_offers_a_tool_without_a_group_by_its_printed_path(tmp_path: Path) -> None:
@@ -116,6 +126,31 @@ async def test_reads_and_writes_memory_as_the_document_at_the_storage_path(tmp_p
     assert list(document["history"]) == ["recentMonths", "earlierContext", "longTermBackground"]
 
 
+async def test_learns_and_remembers_with_the_printed_memory(tmp_path: Path) -> None:
+    home = tmp_path / ".deer-flow"
+    home.mkdir()
+    (home / "memory.json").write_text(json.dumps({"version": "1.0", "facts": [{"content": "Likes tea"}]}))
+    unsure = {"content": "The user likes deer", "message": 1, "quote": "I prefer tabs", "confidence": 0.6}
+    learned = build_extraction_output(TABS_FACT, unsure, workContext="Writes code.")
+    async with ScriptedServer(["Noted.", learned]) as server:
+        entries = [
+            server.model_config(name, model=name).model_dump(exclude_none=True) for name in ("main", "minimax-m2.7")
+        ]
+        (tmp_path / "config.yaml").write_text(MEMORY)
+        source = open_source(directory=tmp_path, environment={}, overrides={"models": entries})
+        async with open_harness(source) as harness:
+            await ask_successfully(harness, "I prefer tabs")
+            assert len(server.requests) == 1  # facts are extracted after `debounce_seconds`
+            assert await harness.extraction.extract_now(LOCAL_SCOPE) == 1
+
+    answer, extraction = server.requests
+    assert "Likes tea" in json.dumps(answer.messages)
+    assert (answer.model, extraction.model) == ("main", "minimax-m2.7")
+    document = json.loads((home / "memory.json").read_bytes())
+    assert [each["content"] for each in document["facts"]] == ["Likes tea", TABS_FACT["content"]]
+    assert document["user"]["workContext"]["summary"] == "Writes code."
+
+
 def test_rejects_two_storages_of_memory(tmp_path: Path) -> None:
     both = "memory: {storage_path: a.json, storage_class: 'deerflow.memory.storage:JsonFileStorage'}\n"
     assert "storage_path and storage_class exclude each other" in check(tmp_path, both).output
@@ -131,23 +166,44 @@ async def test_uses_the_skills_of_the_project_folder(tmp_path: Path) -> None:
         "name: 报告生成\ndescription: Writes reports.\nlicense: MIT\nallowed-tools:\n  - read_file\n  - write_file\n"
     )
     (report / "SKILL.md").write_text(f"---\n{header}---\nWrite three sections.\n")
-    path = "/mnt/skills/custom/report-generation/SKILL.md"
-    model = ScriptedModel.saying(act("read_file", path=path), act("bash", command="true"), "Done.")
+    public, path = "/mnt/skills/public/house-style/SKILL.md", "/mnt/skills/custom/report-generation/SKILL.md"
+    model = ScriptedModel.saying(
+        act("read_file", path=public), act("read_file", path=path), act("bash", command="true"), "Done."
+    )
 
     async with open_sandbox_harness(tmp_path, model) as harness:
         await ask_successfully(harness)
         results = [each["content"] for each in await tool_results(harness)]
         found = await harness.core.skills.find(LOCAL_USER.user_id, "report-generation")
 
-    assert "Write three sections." in results[0]
-    assert "report-generation" in results[1]  # the skill does not allow bash
+    assert "name: house-style" in results[0]
+    assert "Write three sections." in results[1]
+    assert "report-generation" in results[2]  # the skill does not allow bash
     assert (found.description, found.allowed_tools, found.editable) == (
         "报告生成: Writes reports.",
         ("read_file", "write_file"),
         False,
     )
     prompt = model.requests[0].messages[0].text
-    assert "/mnt/skills/public/house-style/SKILL.md" in prompt and path in prompt
+    assert public in prompt and path in prompt
+
+
+async def test_answers_the_printed_requests_with_the_printed_events(tmp_path: Path) -> None:
+    graphs = json.loads((ROOT / "langgraph.json").read_text())["graphs"]
+    assert load_object(graphs["lead_agent"]) is make_lead_agent
+    body = {"assistant_id": "lead_agent", "input": {"messages": [{"role": "user", "content": "Hi"}]}}
+    modes = ["messages-tuple", "values"]
+    async with open_sandbox_harness(tmp_path, ScriptedModel.saying("One.", "Two.")) as harness, browse(harness) as http:
+        runs = "/api/langgraph/threads/t1/runs"
+        created = (await http.post(runs, json=body)).json()
+        followed = (await http.get(f"{runs}/{created['run_id']}/stream", params={"stream_mode": ",".join(modes)})).text
+        streamed = (await http.post(f"{runs}/stream", json={**body, "stream_mode": modes})).text
+        assert [run["status"] for run in (await http.get(runs)).json()] == ["success", "success"]
+    for text, answer in ((followed, "One."), (streamed, "Two.")):
+        events = re.findall(r"^event: (\S+)$", text, re.MULTILINE)
+        # As in LangGraph, the events of the mode `messages-tuple` have the name `messages`.
+        assert {*events} == {"metadata", "messages", "values", "end"}
+        assert events[-1] == "end" and answer in text
 
 
 async def test_a_run_has_no_time_limit_if_none_is_configured(tmp_path: Path) -> None:

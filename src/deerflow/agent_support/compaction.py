@@ -12,6 +12,8 @@ from deerflow.domain.errors import ModelError
 
 PINNED = "pinned"
 """Key of messages that compaction never drops."""
+SUMMARY_ID = "summary"
+"""Id of the message that takes the place of the summarized ones."""
 MIN_CLIP_TOKENS = 16
 MAX_LITERAL_CHARS = 200
 PUNCTUATION = ".,;:!?()[]{}<>\"'`*|"

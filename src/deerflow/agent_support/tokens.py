@@ -13,6 +13,8 @@ BYTES_PER_TOKEN = 3
 MESSAGE_TOKENS = 8
 """Role and separators."""
 IMAGE_TOKENS = 2000
+CLIPPED = "clipped"
+"""Key of messages that are sent without a part of their text."""
 CUT_MARK = "\n[… {} characters left out …]\n"
 
 
@@ -50,7 +52,7 @@ def clip_message(message: AnyMessage, limit: int) -> AnyMessage:
         return message
     room = max(0, limit - MESSAGE_TOKENS)
     if not isinstance(message, AIMessage) or not (message.tool_calls or message.invalid_tool_calls):
-        return message.model_copy(update={"content": _clip_content(message.content, room), **_drop_reasoning(message)})
+        return message.model_copy(update={"content": _clip_content(message.content, room), **_mark_clipped(message)})
     calls = [*message.tool_calls, *message.invalid_tool_calls]
     share = max(0, room // (len(calls) + 1) - MESSAGE_TOKENS)
     update = {
@@ -60,7 +62,7 @@ def clip_message(message: AnyMessage, limit: int) -> AnyMessage:
             {**call, "args": clip_text(call["args"] or "", share)} for call in message.invalid_tool_calls
         ],
     }
-    return message.model_copy(update={**update, **_drop_reasoning(message)})
+    return message.model_copy(update={**update, **_mark_clipped(message)})
 
 
 def clip_text(text: str, limit: int) -> str:
@@ -74,9 +76,10 @@ def clip_text(text: str, limit: int) -> str:
     return f"{text[:head]}{CUT_MARK.format(len(text) - room)}{text[len(text) - tail :]}"
 
 
-def _drop_reasoning(message: AnyMessage) -> dict[str, Any]:
+def _mark_clipped(message: AnyMessage) -> dict[str, Any]:
+    """Return the marks of a clipped message, without its reasoning."""
     kept = {key: value for key, value in message.additional_kwargs.items() if key != "reasoning_content"}
-    return {"additional_kwargs": kept}
+    return {"additional_kwargs": {**kept, CLIPPED: True}}
 
 
 def _clip_content(content: str | list[str | dict[str, Any]], limit: int) -> str | list[str | dict[str, Any]]:

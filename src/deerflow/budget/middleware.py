@@ -7,7 +7,7 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain.agents.middleware.types import ModelResponse
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
 
-from deerflow.agent_support.compaction import find_latest_request, format_transcript
+from deerflow.agent_support.compaction import SUMMARY_ID, find_latest_request, format_transcript
 from deerflow.agent_support.model_failures import get_model_name
 from deerflow.agent_support.replies import (
     AsyncModelHandler,
@@ -18,18 +18,28 @@ from deerflow.agent_support.replies import (
     replace_message,
     replace_tool_calls,
 )
-from deerflow.agent_support.thread_state import ThreadState
+from deerflow.agent_support.thread_state import ThreadState, as_dict, as_list
 from deerflow.agent_support.tokens import BYTES_PER_TOKEN, count_tool_tokens
 from deerflow.budget.model_calls import (
     MESSAGE_BYTES,
     SettledCall,
     describe_call,
+    describe_tools,
     limit_output,
     max_message_bytes,
     read_usage,
 )
 from deerflow.domain.context import RunContext, find_run_context
-from deerflow.domain.usage import LEAD_AGENT, BudgetSpent, ModelBudget, ModelCallRequest, Reservation
+from deerflow.domain.usage import (
+    LEAD_AGENT,
+    BudgetSpent,
+    ModelBudget,
+    ModelCallRequest,
+    Prompt,
+    RequestPrefix,
+    Reservation,
+    ToolSchemas,
+)
 from deerflow.models.usage import read_counts
 
 CAPPED_METADATA = {"stop_reason": "budget_capped", "finish_reason": "stop"}
@@ -37,6 +47,7 @@ BUDGET_USED_UP = "I stopped here because the budget of this run is used up. What
 TOOL_PREAMBLE_TOKENS = 1000
 """Tokens of the instructions that vendors add to requests with tools."""
 MIN_FINAL_BYTES = 500
+MAX_TOOL_SETS = 16
 
 
 class BudgetMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
@@ -104,7 +115,7 @@ class BudgetMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
         size = room[0] - max_message_bytes(system) - 2 * MESSAGE_BYTES if room is not None else 0
         if size < MIN_FINAL_BYTES:
             return None
-        history = HumanMessage(summarize_within(request.messages, size))
+        history = HumanMessage(summarize_within(request.messages, size), id=SUMMARY_ID)
         return request.override(system_message=system, messages=[history], tools=[], tool_choice=None)
 
 
@@ -129,11 +140,13 @@ def summarize_within(messages: list[Any], size: int) -> str:
 
 
 class MeteringMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
-    """Counts the usage of every attempt; innermost in the chain, so it sees the model that answers."""
+    """Counts the usage of every attempt; innermost in the chain, so it sees the request and the model that answers."""
 
     def __init__(self, caller: str = LEAD_AGENT) -> None:
         super().__init__()
         self._caller = caller
+        # By the ids of the tools, which are kept with their schemas: computing these is expensive.
+        self._tool_sets: dict[tuple[int, ...], tuple[list[Any], ToolSchemas]] = {}
 
     def wrap_model_call(self, request: Request, handler: ModelHandler) -> Reply:
         reply: Reply | None = None
@@ -157,5 +170,31 @@ class MeteringMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
             return
         message = find_ai_message(reply) if reply is not None else None
         run.meter.note(
-            self._caller, get_model_name(request.model, message), message.id if message else None, read_counts(message)
+            self._caller,
+            get_model_name(request.model, message),
+            message.id if message else None,
+            read_counts(message),
+            self._compare(request, run),
         )
+
+    def _compare(self, request: Request, run: RunContext) -> RequestPrefix | None:
+        """Return the prefix that the request shares with the one before."""
+        if run.prefixes is None:
+            return None
+        tools, loaded = self._describe_tools(request.tools), find_loaded(request.state, run.run_id)
+        model = get_model_name(request.model, None)
+        return run.prefixes.compare(Prompt(model, tools, request.system_message, request.messages, loaded))
+
+    def _describe_tools(self, tools: list[Any]) -> ToolSchemas:
+        key = tuple(map(id, tools))
+        if key not in self._tool_sets:
+            if len(self._tool_sets) >= MAX_TOOL_SETS:
+                self._tool_sets.clear()
+            self._tool_sets[key] = tools, describe_tools(tools)
+        return self._tool_sets[key][1]
+
+
+def find_loaded(state: Any, run_id: str) -> frozenset[str]:
+    """Return the names of the deferred tools and skills that the agent has loaded."""
+    skills = (entry["name"] for entry in as_list(state.get("skill_context")) if entry["run_id"] == run_id)
+    return frozenset((*as_dict(state.get("promoted")), *skills))

@@ -329,9 +329,11 @@ def find_data(file: Path, home: Path, source: Path | None, user: str | None) -> 
 
 
 def find_memory_file(settings: Mapping[str, Any], project: Path, home: Path) -> Path | None:
-    """Return the file that `memory.storage_path` names; None if there is none."""
-    path = (settings.get("memory") or {}).get("storage_path")
-    places = [resolve_from(place, Path(path)) for place in (project, home)] if isinstance(path, str) and path else []
+    """Return the file that `storage_path` of the memory or of its backend names; None if there is none."""
+    memory = settings.get("memory") or {}
+    paths = [section.get("storage_path") for section in (memory, memory.get("backend_config") or {})]
+    named = [Path(path) for path in paths if isinstance(path, str) and path]
+    places = [resolve_from(place, path) for path in named for place in (project, home)]
     return next((place for place in places if place.is_file()), None)
 
 

@@ -88,7 +88,7 @@ RULES: Sequence[KeyRule] = (
     ),
     *(
         KeyRule(f"memory.backend_config.{name}", f"memory.{name}")
-        for name in ("debounce_seconds", "max_facts", "fact_confidence_threshold", "max_injection_tokens")
+        for name in ("debounce_seconds", "model_name", "max_facts", "fact_confidence_threshold", "max_injection_tokens")
     ),
     KeyRule("memory.backend_config.guaranteed_token_budget", "memory.correction_tokens"),
     *drop("its content is taken over into the database", "memory.storage_path", "memory.backend_config.storage_path"),
@@ -134,7 +134,9 @@ RULES: Sequence[KeyRule] = (
     *drop("a provider's Retry-After is respected", "llm_call.burst_retry_base_delay_ms"),
     *keep("guardrails", "enabled", "fail_closed"),
     KeyRule(
-        "guardrails.provider", "guardrails.provider", "denied tools of the built-in provider belong to policy.yaml"
+        "guardrails.provider",
+        "guardrails.provider",
+        "import from `deerflow.guardrails.providers`; the built-in one becomes policy.yaml",
     ),
     *drop("has no counterpart", "guardrails.passport"),
     *drop(NO_LOGIN, "auth", "authorization"),

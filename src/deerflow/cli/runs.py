@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -13,9 +14,11 @@ import orjson
 import typer
 
 from deerflow.client import extract_text
+from deerflow.client.usage import serialize_prefix_cache
 from deerflow.config.load import load
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import RunRecord
+from deerflow.domain.usage import PrefixCacheUsage
 from deerflow.harness.resources import list_thread_files
 from deerflow.persistence.engine import open_database
 from deerflow.persistence.queries.events import LoggedEvent
@@ -45,10 +48,12 @@ def list_runs(
 
 @runs.command()
 def show(
-    run: Annotated[str, typer.Argument(help="Run id or its first characters.")], config: ConfigOption = None
+    run: Annotated[str, typer.Argument(help="Run id or its first characters.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the run as JSON.")] = False,
+    config: ConfigOption = None,
 ) -> None:
-    """Print the events of a run with their times."""
-    asyncio.run(print_run(run, config))
+    """Print the prefix cache hit rate of a run, and its events with their times."""
+    asyncio.run(print_run(run, as_json, config))
 
 
 @threads.callback()
@@ -79,11 +84,17 @@ async def print_latest(limit: int, config: Path | None) -> None:
         typer.echo("no runs yet")
 
 
-async def print_run(prefix: str, config: Path | None) -> None:
-    """Print a run as a timeline."""
+async def print_run(prefix: str, as_json: bool, config: Path | None) -> None:
+    """Print a run as a timeline, or as JSON."""
     async with open_timeline(config) as timeline:
         run = await timeline.find(LOCAL_USER, prefix)
-        async for line in format_run(run, timeline.events(run)):
+        cache = await timeline.prefix_cache(run)
+        if as_json:
+            events = [serialize_event(logged) async for logged in timeline.events(run)]
+            found = {**asdict(run), "prefix_cache": serialize_prefix_cache(cache), "events": events}
+            typer.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+            return
+        async for line in format_run(run, cache, timeline.events(run)):
             typer.echo(line)
 
 
@@ -110,17 +121,40 @@ async def open_timeline(config: Path | None) -> AsyncIterator[Timeline]:
         yield Timeline(database)
 
 
-async def format_run(run: RunRecord, events: AsyncIterator[LoggedEvent]) -> AsyncIterator[str]:
+def serialize_event(logged: LoggedEvent) -> dict[str, Any]:
+    """Return a logged event in the shape of the HTTP API."""
+    event = logged.event
+    data = orjson.loads(event.data)
+    return {"seq": event.seq, "event": event.event, "data": data, "created_at": logged.created_at}
+
+
+async def format_run(run: RunRecord, cache: PrefixCacheUsage, events: AsyncIterator[LoggedEvent]) -> AsyncIterator[str]:
     """Yield the lines of a run."""
     attempts = f", {run.attempt} attempts" if run.attempt > 1 else ""
     yield f"run {run.run_id} in thread {run.thread_id}: {run.status.value}{attempts}"
     yield f"{run.created_at.astimezone():%Y-%m-%d %H:%M:%S %Z}, {run.assistant_id}"
+    for line in format_prefix_cache(cache):
+        yield line
     formatter = RunFormatter(run)
     async for logged in events:
         for line in formatter.format(logged):
             yield f"{elapsed(run.created_at, logged.created_at):>9} {line}"
     for line in formatter.format_unfinished():
         yield f"{'':9} {line}"
+
+
+def format_prefix_cache(cache: PrefixCacheUsage) -> Iterator[str]:
+    """Yield the lines on the prefix cache."""
+    if not cache.requests:
+        return
+    covered, cached = cache.prefix_fraction, cache.cached_fraction
+    reused = "no request before is known" if covered is None else f"{covered:.1%} of the input repeats earlier requests"
+    reported = f"{cached:.1%} cached" if cached else "no cached tokens"
+    yield f"prefix cache: {reused}; the provider reported {reported}"
+    for each in cache.breaks:
+        word = "changed" if each.broken.cause == "model" else each.broken.cause
+        lost = f"{each.broken.lost_tokens} tokens not covered"
+        yield f"  request {each.request} ({each.caller}): {each.broken} {word}, {lost}"
 
 
 class RunFormatter:

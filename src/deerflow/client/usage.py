@@ -1,6 +1,7 @@
 """Token usage and cost."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from pydantic_core import to_jsonable_python
@@ -9,7 +10,7 @@ from deerflow.budget.pricing import Money, Spending
 from deerflow.client.session import HarnessSession, Resource, sync_and_async
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import RunStatus
-from deerflow.domain.usage import TokenCounts
+from deerflow.domain.usage import PrefixCacheUsage, TokenCounts
 from deerflow.services.usage import RunSpending, UsageShare
 
 RUN_FIELDS = ("run_id", "thread_id", "assistant_id", "status", "error", "created_at", "updated_at")
@@ -41,13 +42,14 @@ async def get_token_usage(session: HarnessSession, thread_id: str) -> dict[str, 
 
 
 async def get_run_usage(session: HarnessSession, thread_id: str, run_id: str) -> dict[str, Any]:
-    """Return the tokens and cost of a run; they are known when it has ended.
+    """Return the tokens and cost of a run, which are known when it has ended, and its use of the prefix cache so far.
 
     Raises:
         NotFound: the run does not exist.
     """
-    run = await session.harness.runs.get(thread_id, run_id, LOCAL_USER)
-    return serialize_spent(await session.harness.resources.usage.get_run_spending(run))
+    run, usage = await session.harness.runs.get(thread_id, run_id, LOCAL_USER), session.harness.resources.usage
+    cache = serialize_prefix_cache(await usage.get_prefix_cache(run))
+    return {**serialize_spent(await usage.get_run_spending(run)), "prefix_cache": cache}
 
 
 async def get_stats(session: HarnessSession) -> dict[str, Any]:
@@ -106,6 +108,21 @@ def serialize_spent(spent: Spending) -> dict[str, Any]:
         "cost": serialize_money(spent.cost) if spent.cost else None,
         "known_costs": [serialize_money(money) for money in spent.costs],
         "unpriced_tokens": spent.unpriced_tokens,
+    }
+
+
+def serialize_prefix_cache(usage: PrefixCacheUsage) -> dict[str, Any]:
+    """Return the use of the prefix cache in the shape of the HTTP API."""
+    breaks = [{"request": each.request, "caller": each.caller, **asdict(each.broken)} for each in usage.breaks]
+    return {
+        "requests": usage.requests,
+        "prompt_tokens": usage.prompt_tokens,
+        "prefix_tokens": usage.prefix_tokens,
+        "prefix_fraction": usage.prefix_fraction,
+        "input_tokens": usage.input_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "cached_fraction": usage.cached_fraction,
+        "breaks": breaks,
     }
 
 

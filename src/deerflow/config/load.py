@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -13,6 +13,7 @@ from deerflow.config.loader.validation import validate
 from deerflow.config.loader.variables import read_dotenv, substitute_variables
 from deerflow.config.root import Config, is_public_config
 from deerflow.config.sections.extensions import Extensions, McpServerConfig, read_extensions
+from deerflow.config.sections.tools import add_key_variable
 from deerflow.domain.errors import ConfigError
 
 CONFIG_NAME = "config.yaml"
@@ -210,7 +211,8 @@ def _read_document(file: Path | None, overrides: Mapping[str, object] | None, fo
             )
     if overrides:
         document = merge_documents(document, from_mapping(overrides, "config argument"))
-    return substitute_variables(document.drop_keys(*_find_ignored_keys(document)), found.variables, found.advice)
+    document = _add_tool_keys(document.drop_keys(*_find_ignored_keys(document)), found.variables)
+    return substitute_variables(document, found.variables, found.advice)
 
 
 def _find_ignored_keys(document: ConfigDocument) -> list[str]:
@@ -220,6 +222,14 @@ def _find_ignored_keys(document: ConfigDocument) -> list[str]:
         for key, value in document.data.items()
         if key.startswith("x-") or (value is None and key in Config.model_fields)
     ]
+
+
+def _add_tool_keys(document: ConfigDocument, variables: Mapping[str, str]) -> ConfigDocument:
+    """Return the document with the API keys of web tools that only the environment has."""
+    tools = document.data.get("tools")
+    if not isinstance(tools, list):
+        return document
+    return replace(document, data={**document.data, "tools": [add_key_variable(each, variables) for each in tools]})
 
 
 def _collect_errors(read: Callable[[], object]) -> list[str]:

@@ -13,7 +13,7 @@ from deerflow.domain.subagents import AcpAgents, Subagents
 from deerflow.domain.taint import TaintTracker
 from deerflow.domain.threads import ThreadHistory
 from deerflow.domain.tools import ToolLedger
-from deerflow.domain.usage import ModelBudget, UsageMeter
+from deerflow.domain.usage import ModelBudget, PrefixTracker, UsageMeter
 from deerflow.domain.web_pages import ThreadPages
 
 
@@ -50,6 +50,8 @@ class RunContext:
     """None when no external agents are configured."""
     meter: UsageMeter | None = None
     """None when usage is not measured."""
+    prefixes: PrefixTracker | None = None
+    """None when requests are not compared."""
     skills: RunSkills | None = None
     """None when there are no skills."""
     skill_meter: SkillMeter = field(default_factory=SkillMeter)

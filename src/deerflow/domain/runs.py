@@ -231,7 +231,7 @@ EVENT_DESCRIPTIONS: Mapping[EventName, str] = MappingProxyType(
         "tool_intent": "A tool call is about to be executed.",
         "tool_outcome": "Result of a tool call.",
         "steered": "Steering messages that the run has accepted.",
-        "usage": "Token usage of a model call.",
+        "usage": "Token usage of a model call, and the prefix that its request shares with the one before.",
         "budget": "Reservation or settlement of a model call in the budget of the run.",
         "batch_item": "Outcome of an item of a batch.",
     }

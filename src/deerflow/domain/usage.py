@@ -1,12 +1,12 @@
 """Usage and budget of model calls, in tokens and money."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from decimal import Decimal
 from functools import reduce
 from operator import add
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 from deerflow.domain.errors import DeerFlowError
 
@@ -68,11 +68,153 @@ class UsageOrigin:
     run_id: str | None = None
 
 
+PrefixSegment = Literal["model", "tools", "system_prompt", "message"]
+"""The part of a request that differs from the request before."""
+BreakCause = Literal["model", "compacted", "edited", "loaded", "changed"]
+"""The reason for a difference.
+
+model: another model. compacted: old messages were summarized or shortened. edited: messages were edited, removed or
+rolled back between two runs. loaded: the agent loaded tools or a skill. changed: none of these.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixBreak:
+    """The first segment of a request that differs from the request before: a prefix cache does not cover the rest."""
+
+    segment: PrefixSegment
+    cause: BreakCause
+    lost_tokens: int = 0
+    """Estimated tokens that the request before had, too, and that no prefix cache covers any longer."""
+    position: int | None = None
+    """The number of the message in the request, from 1; None for other segments."""
+    role: str | None = None
+    """The type of the message: human, ai or tool."""
+    name: str | None = None
+    """The tool of a tool result, or the names of the tools that were added or removed."""
+
+    def __str__(self) -> str:
+        if self.segment == "message":
+            text = f"tool result of {self.name}" if self.name else self.role
+            return f"message {self.position} ({text})"
+        name = self.segment.replace("_", " ")
+        return f"{name} ({self.name})" if self.name else name
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPrefix:
+    """The part of a request that begins like the request before, in estimated tokens."""
+
+    prompt_tokens: int
+    prefix_tokens: int | None
+    """None when no request before is known: in a new thread, and after a restart of the server."""
+    broken: PrefixBreak | None = None
+
+    def to_stored(self) -> dict[str, Any]:
+        """Return this as JSON."""
+        stored = {"prompt_tokens": self.prompt_tokens, "prefix_tokens": self.prefix_tokens}
+        return {**stored, "broken": asdict(self.broken)} if self.broken else stored
+
+    @classmethod
+    def from_stored(cls, stored: Mapping[str, Any]) -> Self:
+        """Return what `to_stored` wrote."""
+        broken = stored.get("broken")
+        return cls(stored["prompt_tokens"], stored["prefix_tokens"], PrefixBreak(**broken) if broken else None)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBreak:
+    """A prefix break and the request that had it."""
+
+    request: int
+    """The number of the request in its run, from 1."""
+    caller: str
+    broken: PrefixBreak
+
+
+@dataclass(frozen=True, slots=True)
+class PrefixCacheUsage:
+    """The prefixes of the requests of a run, and the cached input tokens that providers reported."""
+
+    requests: int = 0
+    prompt_tokens: int = 0
+    """Estimated tokens of the requests whose request before is known."""
+    prefix_tokens: int = 0
+    """Estimated tokens of these that were a prefix of the request before."""
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    """Reported by the providers; never more than the input tokens."""
+    breaks: Sequence[RequestBreak] = ()
+
+    @property
+    def prefix_fraction(self) -> float | None:
+        return round(self.prefix_tokens / self.prompt_tokens, 4) if self.prompt_tokens else None
+
+    @property
+    def cached_fraction(self) -> float | None:
+        return round(self.cached_tokens / self.input_tokens, 4) if self.input_tokens else None
+
+    def add(self, caller: str, counts: TokenCounts, prefix: RequestPrefix) -> "PrefixCacheUsage":
+        """Return the sums with one more request. Some providers report more cached tokens than input tokens."""
+        number, known = self.requests + 1, prefix.prefix_tokens
+        broken = [RequestBreak(number, caller, prefix.broken)] if prefix.broken else []
+        return PrefixCacheUsage(
+            number,
+            self.prompt_tokens + (0 if known is None else prefix.prompt_tokens),
+            self.prefix_tokens + (known or 0),
+            self.input_tokens + counts.input_tokens,
+            self.cached_tokens + min(counts.cached_tokens, counts.input_tokens),
+            [*self.breaks, *broken],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSchemas:
+    """The tools of a request: a hash and the estimated tokens of their schemas."""
+
+    names: frozenset[str]
+    hash: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A request to a model, as the harness hands it to the model class."""
+
+    model: str
+    tools: ToolSchemas
+    system: Any
+    """The system message, if there is one."""
+    messages: Sequence[Any]
+    loaded: frozenset[str] = frozenset()
+    """Deferred tools and skills that the agent has loaded."""
+
+
+@runtime_checkable  # LangChain validates the run context with isinstance
+class PrefixTracker(Protocol):
+    """Compares every request of a conversation with the one before."""
+
+    def compare(self, prompt: Prompt) -> RequestPrefix:
+        """Return the prefix that a request shares with the one before, which it replaces."""
+        ...
+
+    def for_task(self) -> "PrefixTracker":
+        """Return the tracker for the conversation of a subagent."""
+        ...
+
+
 @runtime_checkable
 class UsageMeter(Protocol):
     """Records the usage of the model calls of one run."""
 
-    def note(self, caller: str, model: str, message_id: str | None, counts: TokenCounts) -> None:
+    def note(
+        self,
+        caller: str,
+        model: str,
+        message_id: str | None,
+        counts: TokenCounts,
+        prefix: RequestPrefix | None = None,
+    ) -> None:
         """Record one call; a message that was recorded before is not counted again."""
 
 

@@ -12,6 +12,7 @@ from deerflow.acp.clients import AcpClients, AcpDependencies
 from deerflow.agents.custom_agents import CustomAgents
 from deerflow.agents.pool import AgentPool
 from deerflow.agents.spec import AgentPlan, AgentSettings, ChainSettings, SandboxCapabilities
+from deerflow.budget.model_calls import SentRequests
 from deerflow.config.load import LoadedConfig
 from deerflow.config.loader.files import resolve_from
 from deerflow.config.root import Config
@@ -87,6 +88,7 @@ class Core:
     tool_threads: DaemonThreadPool
     """Threads for tools that block. Everything else uses the default executor of the event loop."""
     disk_quota: DiskQuota
+    sent_requests: SentRequests
 
     @property
     def home(self) -> Path:
@@ -142,6 +144,7 @@ async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core
             agents=agents,
             tool_threads=open_tool_threads(stack),
             disk_quota=quota,
+            sent_requests=SentRequests(),
         )
 
 

@@ -17,6 +17,7 @@ from deerflow.agents.custom_agents import CustomAgents
 from deerflow.agents.lead_agent.agent import LeadAgent
 from deerflow.agents.spec import AgentGraph, AgentPlan, read_spec
 from deerflow.budget.account import BudgetTracker
+from deerflow.budget.model_calls import ConversationPrefix
 from deerflow.config.sections.sandbox import SandboxConfig
 from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.context import RunContext
@@ -75,6 +76,7 @@ async def open_run_context(
         sandbox=lease,
         redact=core.source.redact,
         meter=RunMeter(log, job.records.tally, core.metrics.count_model_call),
+        prefixes=ConversationPrefix(run.run_id, core.sent_requests, (run.thread_id, request.agent.agent_name)),
         profile=await resources.profiles.get_for_run(run.owner),
         skills=SelectedSkills(
             await core.agents.skills_for(request.agent, run.owner),

@@ -11,7 +11,7 @@ from deerflow.domain.errors import InvalidRequest
 from deerflow.domain.identity import Principal
 from deerflow.domain.runs import RunRecord, RunStatus
 from deerflow.domain.threads import DiscardedHistory
-from deerflow.domain.usage import LEAD_AGENT, TokenCounts, UsageEntry, UsageOrigin
+from deerflow.domain.usage import LEAD_AGENT, PrefixCacheUsage, TokenCounts, UsageEntry, UsageOrigin
 from deerflow.persistence.engine.database import Database
 from deerflow.persistence.queries import usage as rows
 from deerflow.persistence.queries.events import WriteFunction
@@ -19,6 +19,7 @@ from deerflow.persistence.queries.threads import find_thread
 from deerflow.persistence.queries.transactions import record_run_result
 from deerflow.persistence.queries.usage import RunWithTitle, count_runs, count_threads, list_runs_by_owner
 from deerflow.runtime.runs.job import Job
+from deerflow.runtime.runs.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,10 @@ class UsageService:
         """Return the spending of a run."""
         query = partial(rows.sum_run_usage, owner=run.owner, run_ids=[run.run_id])
         return self._sum(await self._database.read(query))
+
+    async def get_prefix_cache(self, run: RunRecord) -> PrefixCacheUsage:
+        """Return the prefixes of the requests of a run, so far if it is active."""
+        return await Timeline(self._database).prefix_cache(run)
 
     async def get_stats(self, who: Principal) -> OwnerStats:
         """Return the totals of an owner."""

@@ -151,9 +151,13 @@ class RunSubagents:
             raise
 
     def _context_for(self, order: TaskRequest) -> RunContext:
-        """Return the context of the run, with tool calls recorded under the task."""
-        ledger = self.context.ledger
-        return replace(self.context, ledger=ledger.for_task(order.task_id)) if ledger is not None else self.context
+        """Return the context of the run, with tool calls recorded under the task, which is its own conversation."""
+        ledger, prefixes = self.context.ledger, self.context.prefixes
+        return replace(
+            self.context,
+            ledger=ledger.for_task(order.task_id) if ledger is not None else None,
+            prefixes=prefixes.for_task() if prefixes is not None else None,
+        )
 
     async def _get_subagent(self, subagent_type: str) -> Subagent:
         factory, key = self.factory, (self.spec, subagent_type, self.context.user_id)

@@ -881,6 +881,28 @@ export interface components {
       readonly changed: boolean;
       readonly reason: string | null;
     };
+    readonly PrefixCache: {
+      readonly requests: number;
+      readonly prompt_tokens: number;
+      readonly prefix_tokens: number;
+      readonly prefix_fraction: number | null;
+      readonly input_tokens: number;
+      readonly cached_tokens: number;
+      readonly cached_fraction: number | null;
+      readonly breaks: readonly components["schemas"]["PrefixCacheBreak"][];
+    };
+    readonly PrefixCacheBreak: {
+      readonly request: number;
+      readonly caller: string;
+      /** @enum {string} */
+      readonly segment: "model" | "tools" | "system_prompt" | "message";
+      /** @enum {string} */
+      readonly cause: "model" | "compacted" | "edited" | "loaded" | "changed";
+      readonly lost_tokens: number;
+      readonly position: number | null;
+      readonly role: string | null;
+      readonly name: string | null;
+    };
     readonly Problem: {
       readonly detail: string;
       readonly error: string;
@@ -1018,6 +1040,20 @@ export interface components {
     };
     /** @enum {string} */
     readonly RunStatus: "pending" | "running" | "success" | "error" | "timeout" | "interrupted";
+    readonly RunTokens: {
+      readonly calls: number;
+      readonly unmetered_calls: number;
+      readonly input_tokens: number;
+      readonly cached_tokens: number;
+      readonly cache_write_tokens: number;
+      readonly output_tokens: number;
+      readonly reasoning_tokens: number;
+      readonly total_tokens: number;
+      readonly cost: components["schemas"]["Cost"] | null;
+      readonly known_costs: readonly components["schemas"]["Cost"][];
+      readonly unpriced_tokens: number;
+      readonly prefix_cache: components["schemas"]["PrefixCache"];
+    };
     readonly Said: {
       readonly role: string;
       readonly content: string;

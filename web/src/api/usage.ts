@@ -9,6 +9,10 @@ export type Tokens = Pick<
   "calls" | "input_tokens" | "cached_tokens" | "output_tokens" | "total_tokens" | "cost"
 >;
 
+export type PrefixCacheUsage = Schemas["PrefixCache"];
+export type PrefixCacheBreak = Schemas["PrefixCacheBreak"];
+export type RunUsage = Tokens & Pick<Schemas["RunTokens"], "prefix_cache">;
+
 export type ThreadUsage = {
   readonly totals: Tokens;
   /** Context usage at the last model call. */
@@ -33,7 +37,7 @@ export interface UsageApi {
   /** Load the events of a run, oldest first, up to a page limit. */
   runEvents(threadId: string, runId: string): Promise<readonly LoggedEvent[]>;
   threadUsage(threadId: string): Promise<ThreadUsage>;
-  runUsage(threadId: string, runId: string): Promise<Tokens>;
+  runUsage(threadId: string, runId: string): Promise<RunUsage>;
 }
 
 const RUNS = 50;

@@ -330,6 +330,25 @@ export const en = {
   tokensIn: "Input tokens",
   tokensOut: "Output tokens",
   cost: "Cost",
+  prefixCache: "Prefix cache",
+  prefixReused: (percent: string) => `${percent} of input reused`,
+  prefixUnknown: "no earlier request known",
+  prefixCached: (percent: string) => `provider reported ${percent} cached`,
+  prefixNotCached: "provider reported no cached tokens",
+  prefixBroken: (count: number) => (count === 1 ? "broken once" : `broken ${count} times`),
+  prefixRequest: (number: number, subagent: boolean) =>
+    subagent ? `Request ${number} (subagent)` : `Request ${number}`,
+  prefixMessage: (position: number, tool: string | null) =>
+    tool === null ? `message ${position}` : `message ${position} (result of ${tool})`,
+  prefixSegments: { model: "model", tools: "tools", system_prompt: "system prompt", message: "messages" },
+  prefixCauses: {
+    model: "changed",
+    compacted: "compacted",
+    edited: "edited",
+    loaded: "loaded by the agent",
+    changed: "changed",
+  },
+  prefixLost: (tokens: string) => `${tokens} tokens not covered`,
   contextUsed: (tokens: string) => `${tokens} tokens in context`,
   contextFull: (percent: number, window: string) => `Context ${percent}% full (${window} tokens)`,
 

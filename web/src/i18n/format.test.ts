@@ -1,5 +1,12 @@
 import { expect, test } from "vitest";
-import { formatCost, formatCount, formatDuration, formatShortDuration, formatSize } from "@/i18n/format";
+import {
+  formatCost,
+  formatCount,
+  formatDuration,
+  formatPercent,
+  formatShortDuration,
+  formatSize,
+} from "@/i18n/format";
 
 test.each([
   [420, "0.4 s"],
@@ -28,6 +35,15 @@ test.each([
 
 test("durations below one second are formatted in milliseconds", () => {
   expect([0.4, 12, 3100].map((ms) => formatShortDuration(ms, "en"))).toEqual(["0 ms", "12 ms", "3.1 s"]);
+});
+
+test("percentages have at most one decimal", () => {
+  expect([0, 0.96, 0.9942, 1].map((part) => formatPercent(part, "en"))).toEqual([
+    "0%",
+    "96%",
+    "99.4%",
+    "100%",
+  ]);
 });
 
 test("large counts are shortened and small amounts keep their decimals", () => {

@@ -43,6 +43,11 @@ export function formatCount(count: number, language: Language): string {
   return new Intl.NumberFormat(language, { notation: "compact", maximumFractionDigits: 1 }).format(count);
 }
 
+/** Format as "96%" or "99.4%". */
+export function formatPercent(fraction: number, language: Language): string {
+  return new Intl.NumberFormat(language, { style: "percent", maximumFractionDigits: 1 }).format(fraction);
+}
+
 /** Format as "$12.35"; amounts below one keep up to four decimals. */
 export function formatCost(
   { amount, currency }: { amount: string; currency: string },

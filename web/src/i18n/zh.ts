@@ -304,6 +304,25 @@ export const zh: Strings = {
   tokensIn: "输入 Token",
   tokensOut: "输出 Token",
   cost: "费用",
+  prefixCache: "前缀缓存",
+  prefixReused: (percent: string) => `复用了 ${percent} 的输入`,
+  prefixUnknown: "没有已知的上一次请求",
+  prefixCached: (percent: string) => `服务商报告 ${percent} 命中缓存`,
+  prefixNotCached: "服务商未报告缓存的 Token",
+  prefixBroken: (count: number) => `前缀中断 ${count} 次`,
+  prefixRequest: (number: number, subagent: boolean) =>
+    subagent ? `请求 ${number}（子智能体）` : `请求 ${number}`,
+  prefixMessage: (position: number, tool: string | null) =>
+    tool === null ? `消息 ${position}` : `消息 ${position}（${tool} 的结果）`,
+  prefixSegments: { model: "模型", tools: "工具", system_prompt: "系统提示词", message: "消息" },
+  prefixCauses: {
+    model: "已更改",
+    compacted: "已压缩",
+    edited: "已编辑",
+    loaded: "由智能体加载",
+    changed: "已更改",
+  },
+  prefixLost: (tokens: string) => `${tokens} Token 未被覆盖`,
   contextUsed: (tokens: string) => `上下文 ${tokens} Token`,
   contextFull: (percent: number, window: string) => `上下文已用 ${percent}%（共 ${window} Token）`,
 

@@ -14,7 +14,13 @@ from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMes
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from langgraph.types import Command
 
-from deerflow.agent_support.compaction import fit_to_window, format_transcript, split_conversation, verify_summary
+from deerflow.agent_support.compaction import (
+    SUMMARY_ID,
+    fit_to_window,
+    format_transcript,
+    split_conversation,
+    verify_summary,
+)
 from deerflow.agent_support.model_failures import get_model_name
 from deerflow.agent_support.replies import EARLIER_NOTES, HIDDEN, AsyncModelHandler, ModelHandler, Reply, Request
 from deerflow.agent_support.thread_state import ThreadState
@@ -33,6 +39,11 @@ ASSUMED_WINDOW = 125_000
 """What a model is taken to read when nobody says: a trigger of 0.8 is then 100,000 tokens."""
 USABLE = 0.95
 """The part of the window that is filled; the rest is for what vendors add."""
+PROMPT_SHARE = 0.75
+"""Prompts and schemas are English, which takes 4 bytes per token and more; the estimate says 3.
+
+Without it, requests that fit into a window of 8,192 tokens would not be sent. `token_scale` corrects it for others.
+"""
 SUMMARY_TOKENS = 3000
 MOST_SCALE = 4.0
 SMALLEST_SAMPLE = 1000
@@ -125,7 +136,7 @@ class SummarizationMiddleware(AgentMiddleware[SummaryState, RunContext, Any]):
         if names not in self._tool_tokens:
             self._tool_tokens[names] = count_tool_tokens(request.tools)
         system = count_message_tokens(request.system_message) if request.system_message else 0
-        return self._tool_tokens[names] + system
+        return int(PROMPT_SHARE * (self._tool_tokens[names] + system))
 
     def _writer(self, request: Request) -> Runnable[Any, AIMessage]:
         """Return the model for the summary; if it fails, an extract is used instead."""
@@ -164,7 +175,7 @@ class SummarizationMiddleware(AgentMiddleware[SummaryState, RunContext, Any]):
         return request.override(messages=[*head, *kept])
 
     def _summary_message(self, summary: str) -> AnyMessage:
-        return HumanMessage(f"{self._note}\n{summary}", id="summary", additional_kwargs={HIDDEN: True})
+        return HumanMessage(f"{self._note}\n{summary}", id=SUMMARY_ID, additional_kwargs={HIDDEN: True})
 
 
 def _carrier(messages: Sequence[AnyMessage]) -> AnyMessage | None:

@@ -7,8 +7,10 @@ from pydantic import BaseModel, Field, field_validator
 from deerflow.community.web.http import HttpClient, OptionalText, Rejected, WebRequest, call_api, require_key
 from deerflow.community.web.results import PageContent, WebSearchHit
 from deerflow.community.web.tool import KeyedSettings, PageSettings, SearchSettings, make_page_tool, make_search_tool
+from deerflow.config.sections.tools import WEB_KEY_VARIABLES
 
-NAME, VARIABLE = "firecrawl", "FIRECRAWL_API_KEY"
+NAME = "firecrawl"
+VARIABLE = WEB_KEY_VARIABLES[NAME]
 HOSTED = "https://api.firecrawl.dev"
 
 

@@ -7,8 +7,10 @@ from pydantic import BaseModel, Field
 from deerflow.community.web.http import HttpClient, OptionalText, WebRequest, call_api, require_key
 from deerflow.community.web.results import ImageHit, WebSearchHit
 from deerflow.community.web.tool import KeyedSettings, SearchSettings, make_image_tool, make_search_tool
+from deerflow.config.sections.tools import WEB_KEY_VARIABLES
 
-NAME, VARIABLE = "serper", "SERPER_API_KEY"
+NAME = "serper"
+VARIABLE = WEB_KEY_VARIABLES[NAME]
 
 
 class SerperSettings(KeyedSettings, SearchSettings):

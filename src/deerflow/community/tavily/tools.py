@@ -8,8 +8,10 @@ from pydantic import BaseModel, Field
 from deerflow.community.web.http import HttpClient, OptionalText, Rejected, WebRequest, call_api, require_key
 from deerflow.community.web.results import PageContent, WebSearchHit
 from deerflow.community.web.tool import KeyedSettings, PageSettings, SearchSettings, make_page_tool, make_search_tool
+from deerflow.config.sections.tools import WEB_KEY_VARIABLES
 
-NAME, VARIABLE = "tavily", "TAVILY_API_KEY"
+NAME = "tavily"
+VARIABLE = WEB_KEY_VARIABLES[NAME]
 
 
 class TavilySettings(KeyedSettings):

@@ -276,7 +276,7 @@ def require_key(provider: str, key: SecretStr | None, variable: str) -> str:
     """
     if key is None or not key.get_secret_value():
         raise MissingKey(
-            f"{provider} needs a key: write `api_key: ${variable}` into the entry of this tool in config.yaml, "
-            f"and set {variable} in the environment or in .env"
+            f"{provider} needs a key: set {variable} in the environment or in .env, "
+            "or write `api_key` into the entry of this tool in config.yaml"
         )
     return key.get_secret_value()

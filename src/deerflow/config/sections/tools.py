@@ -1,5 +1,7 @@
 """`tools:` and the sections for tool search and tool results."""
 
+import re
+from collections.abc import Container, Mapping
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator
@@ -43,6 +45,27 @@ DEFAULT_TOOLS = (
     ToolConfig(name="web_fetch", group="web", use="deerflow.community.web_fetch.tools:web_fetch_tool"),
 )
 """The default of `tools:`; neither needs an API key."""
+
+
+WEB_KEY_VARIABLES: Mapping[str, str] = {
+    "tavily": "TAVILY_API_KEY",
+    "brave": "BRAVE_SEARCH_API_KEY",
+    "serper": "SERPER_API_KEY",
+    "exa": "EXA_API_KEY",
+    "firecrawl": "FIRECRAWL_API_KEY",
+}
+"""Variables with the API keys of web providers."""
+WEB_PROVIDER = re.compile(r"deerflow\.community\.(\w+)")
+
+
+def add_key_variable(entry: Any, variables: Container[str]) -> Any:
+    """Return an entry of `tools:` as written; without `api_key`, with the variable of its provider if that is set."""
+    use = entry.get("use") if isinstance(entry, dict) else None
+    found = WEB_PROVIDER.match(use) if isinstance(use, str) else None
+    variable = WEB_KEY_VARIABLES.get(found[1]) if found else None
+    if variable is None or variable not in variables or "api_key" in entry:
+        return entry
+    return {**entry, "api_key": f"${variable}"}
 
 
 class ToolSearchConfig(Section):

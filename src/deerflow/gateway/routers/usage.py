@@ -1,5 +1,6 @@
 """Token usage and cost of threads and runs, and statistics for the console."""
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated
 
@@ -9,6 +10,7 @@ from pydantic.config import JsonDict
 
 from deerflow.budget.pricing import Money, Spending
 from deerflow.domain.runs import RunStatus
+from deerflow.domain.usage import BreakCause, PrefixCacheUsage, PrefixSegment, RequestBreak
 from deerflow.gateway.dependencies import CurrentUser, HarnessDep
 from deerflow.services.usage import ContextWindowUsage, RunSpending, UsageShare
 
@@ -26,6 +28,26 @@ SPENT: JsonDict = {
     "cost": {"amount": "0.01194", "currency": "USD"},
     "known_costs": [{"amount": "0.01194", "currency": "USD"}],
     "unpriced_tokens": 0,
+}
+BREAK: JsonDict = {
+    "request": 3,
+    "caller": "lead_agent",
+    "segment": "message",
+    "cause": "compacted",
+    "lost_tokens": 310,
+    "position": 1,
+    "role": "human",
+    "name": None,
+}
+PREFIXES: JsonDict = {
+    "requests": 3,
+    "prompt_tokens": 4800,
+    "prefix_tokens": 4608,
+    "prefix_fraction": 0.96,
+    "input_tokens": 5200,
+    "cached_tokens": 4096,
+    "cached_fraction": 0.7877,
+    "breaks": [BREAK],
 }
 
 
@@ -78,6 +100,65 @@ class NamedTokens(Tokens):
     @classmethod
     def from_share(cls, share: UsageShare) -> "NamedTokens":
         return cls(name=share.name, **Tokens.from_domain(share.spending).model_dump())
+
+
+class PrefixCacheBreak(BaseModel):
+    """First part of a request that differs from the request before.
+
+    `request` is the number of the request in its run. `position`, `role` and `name` describe a message. `name` is the
+    tool of a tool result, or the tools that were added or removed. `lost_tokens` is an estimate of what was sent before
+    and is no longer covered. `cause`: `model` another model, `compacted` old messages were summarized or shortened,
+    `edited` messages were edited, removed or rolled back, `loaded` the agent loaded tools or a skill, `changed` none of
+    these.
+    """
+
+    model_config = ConfigDict(json_schema_extra={"example": BREAK})
+
+    request: int
+    caller: str
+    segment: PrefixSegment
+    cause: BreakCause
+    lost_tokens: int
+    position: int | None
+    role: str | None
+    name: str | None
+
+    @classmethod
+    def from_domain(cls, found: RequestBreak) -> "PrefixCacheBreak":
+        return cls(request=found.request, caller=found.caller, **asdict(found.broken))
+
+
+class PrefixCache(BaseModel):
+    """Use of the provider's prefix cache by the requests of a run.
+
+    `prefix_tokens` of the `prompt_tokens` were a prefix of the request before; both are estimates, and leave out
+    requests whose request before is not known. `cached_tokens` of the `input_tokens` were cached, as the provider
+    reports it. A fraction is null if there is nothing to compare.
+    """
+
+    model_config = ConfigDict(json_schema_extra={"example": PREFIXES})
+
+    requests: int
+    prompt_tokens: int
+    prefix_tokens: int
+    prefix_fraction: float | None
+    input_tokens: int
+    cached_tokens: int
+    cached_fraction: float | None
+    breaks: list[PrefixCacheBreak]
+
+    @classmethod
+    def from_domain(cls, usage: PrefixCacheUsage) -> "PrefixCache":
+        sums = {name: getattr(usage, name) for name in cls.model_fields if name != "breaks"}
+        return cls(**sums, breaks=[PrefixCacheBreak.from_domain(found) for found in usage.breaks])
+
+
+class RunTokens(Tokens):
+    """Usage of a run, and how much of its requests a prefix cache covers."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {**SPENT, "prefix_cache": PREFIXES}})
+
+    prefix_cache: PrefixCache
 
 
 class ContextUsage(BaseModel):
@@ -168,11 +249,11 @@ async def get_thread_usage(thread_id: str, harness: HarnessDep, user: CurrentUse
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}/token-usage", summary="Get the usage of a run")
-async def get_run_usage(thread_id: str, run_id: str, harness: HarnessDep, user: CurrentUser) -> Tokens:
-    """Get tokens and cost of a run; they are known when it has ended."""
-    return Tokens.from_domain(
-        await harness.resources.usage.get_run_spending(await harness.runs.get(thread_id, run_id, user))
-    )
+async def get_run_usage(thread_id: str, run_id: str, harness: HarnessDep, user: CurrentUser) -> RunTokens:
+    """Get tokens and cost of a run, which are known when it has ended, and its use of the prefix cache so far."""
+    run, usage = await harness.runs.get(thread_id, run_id, user), harness.resources.usage
+    cache = PrefixCache.from_domain(await usage.get_prefix_cache(run))
+    return RunTokens(**Tokens.from_domain(await usage.get_run_spending(run)).model_dump(), prefix_cache=cache)
 
 
 @router.get("/console/stats", summary="Get statistics")

@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, BaseMessage
 from deerflow.budget.account import Account, BudgetTracker, ReservationEntry
 from deerflow.domain.runs import RunEvent
 from deerflow.domain.threads import WaitReason
-from deerflow.domain.usage import LEAD_AGENT, TokenCounts, UsageEntry
+from deerflow.domain.usage import LEAD_AGENT, PrefixCacheUsage, RequestPrefix, TokenCounts, UsageEntry
 from deerflow.persistence.queries.events import do_nothing
 from deerflow.runtime.journal.journal import RunLog
 from deerflow.runtime.journal.serialization import to_json
@@ -159,6 +159,14 @@ def read_usage(events: Iterable[RunEvent]) -> UsageCounter:
     return tally
 
 
+def add_prefix(sums: PrefixCacheUsage, event: RunEvent) -> PrefixCacheUsage:
+    """Return the sums with the request of a `usage` event; unchanged if it was not compared with the one before."""
+    data: dict[str, Any] = orjson.loads(event.data)
+    if "prefix" not in data:
+        return sums
+    return sums.add(data["caller"], TokenCounts(**data["counts"]), RequestPrefix.from_stored(data["prefix"]))
+
+
 class RunMeter:
     """Records model calls in the event log, so that they count even if the process dies."""
 
@@ -168,11 +176,18 @@ class RunMeter:
         self._tally = tally
         self._count = count
 
-    def note(self, caller: str, model: str, message_id: str | None, counts: TokenCounts) -> None:
+    def note(
+        self,
+        caller: str,
+        model: str,
+        message_id: str | None,
+        counts: TokenCounts,
+        prefix: RequestPrefix | None = None,
+    ) -> None:
         """Record a model call."""
         if self._tally.add(caller, model, message_id, counts):
-            about = {"caller": caller, "model": model, "message_id": message_id}
-            self._log.append("usage", to_json({**about, "counts": asdict(counts)}))
+            about = {"caller": caller, "model": model, "message_id": message_id, "counts": asdict(counts)}
+            self._log.append("usage", to_json({**about, "prefix": prefix.to_stored()} if prefix else about))
             self._count(model, counts.input_tokens, counts.output_tokens)
 
 

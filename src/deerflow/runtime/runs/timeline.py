@@ -6,13 +6,16 @@ from functools import partial
 from deerflow.domain.errors import InvalidRequest, NotFound
 from deerflow.domain.identity import Principal
 from deerflow.domain.runs import EventName, RunRecord, RunRequest
+from deerflow.domain.usage import PrefixCacheUsage
 from deerflow.persistence.engine.database import Database
 from deerflow.persistence.queries.events import LoggedEvent
 from deerflow.persistence.queries.runs import find_runs_by_prefix, list_latest_runs, read_requests, read_timed_events
 from deerflow.runtime.runs.job import deserialize_request
+from deerflow.runtime.runs.records import add_prefix
 
 PAGE = 1000
 SHOWN = 5
+USAGE_EVENTS: Sequence[EventName] = ("usage",)
 
 
 class Timeline:
@@ -53,10 +56,17 @@ class Timeline:
         query = partial(read_timed_events, run_id=run.run_id, after=after, limit=limit, names=names)
         return await self._database.read(query)
 
-    async def events(self, run: RunRecord) -> AsyncIterator[LoggedEvent]:
-        """Yield all events of a run."""
+    async def events(self, run: RunRecord, names: Collection[EventName] = ()) -> AsyncIterator[LoggedEvent]:
+        """Yield the events of a run; only those with one of `names`, if given."""
         after = 0
-        while page := await self.page(run, after, PAGE):
+        while page := await self.page(run, after, PAGE, names):
             for logged in page:
                 yield logged
             after = page[-1].event.seq
+
+    async def prefix_cache(self, run: RunRecord) -> PrefixCacheUsage:
+        """Return the prefixes of the requests of a run."""
+        sums = PrefixCacheUsage()
+        async for logged in self.events(run, USAGE_EVENTS):
+            sums = add_prefix(sums, logged.event)
+        return sums

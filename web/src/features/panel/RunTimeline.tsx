@@ -5,6 +5,7 @@ import { Brain, type LucideIcon, TriangleAlert, Wrench } from "lucide-react";
 import { useState } from "react";
 import type { WireRun } from "@/api/wire";
 import { InjectedMemory } from "@/features/panel/InjectedMemory";
+import { PrefixCache } from "@/features/panel/PrefixCache";
 import { type Step, timelineOf } from "@/features/panel/timeline";
 import { useLanguage, useStrings } from "@/i18n/context";
 import { formatCost, formatCount, formatDuration, formatShortDuration } from "@/i18n/format";
@@ -68,14 +69,17 @@ function Totals({ threadId, run }: { threadId: string; run: WireRun }) {
     ...(tokens?.cost ? [[strings.cost, formatCost(tokens.cost, language)] as const] : []),
   ];
   return (
-    <dl className="mb-4 grid grid-cols-[repeat(auto-fit,minmax(6rem,1fr))] gap-3">
-      {facts.map(([name, value]) => (
-        <div key={name}>
-          <dt className="text-small text-faint">{name}</dt>
-          <dd className="font-medium">{value}</dd>
-        </div>
-      ))}
-    </dl>
+    <>
+      <dl className="mb-4 grid grid-cols-[repeat(auto-fit,minmax(6rem,1fr))] gap-3">
+        {facts.map(([name, value]) => (
+          <div key={name}>
+            <dt className="text-small text-faint">{name}</dt>
+            <dd className="font-medium">{value}</dd>
+          </div>
+        ))}
+      </dl>
+      {tokens && <PrefixCache usage={tokens.prefix_cache} />}
+    </>
   );
 }
 

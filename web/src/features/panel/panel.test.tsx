@@ -2,11 +2,23 @@ import { screen, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, test } from "vitest";
 import type { Server } from "@/api/server";
+import type { PrefixCacheUsage } from "@/api/usage";
 import { fakeGateway } from "@/testing/gateway";
 import { showPage } from "@/testing/page";
 
 const OUTPUTS = "/mnt/user-data/outputs";
 const bytes = (text: string) => new TextEncoder().encode(text).buffer as ArrayBuffer;
+
+const NO_REQUESTS = {
+  requests: 0,
+  prompt_tokens: 0,
+  prefix_tokens: 0,
+  prefix_fraction: null,
+  input_tokens: 0,
+  cached_tokens: 0,
+  cached_fraction: null,
+  breaks: [],
+} satisfies PrefixCacheUsage;
 
 function showThread(path: string, server: Partial<Server> = {}, artifacts: readonly string[] = []) {
   const gateway = fakeGateway({
@@ -125,7 +137,11 @@ test("a run shows its steps, durations and cost", async () => {
         data: { messages: [{ type: "tool", id: "t", tool_call_id: "c", status: "success" }] },
       },
     ],
-    runUsage: async () => ({ ...tokens, cost: { amount: "0.0123", currency: "USD" } }),
+    runUsage: async () => ({
+      ...tokens,
+      cost: { amount: "0.0123", currency: "USD" },
+      prefix_cache: NO_REQUESTS,
+    }),
     threadUsage: async () => ({
       totals: { ...tokens, cost: null },
       context_usage: { used_tokens: 1280, window_tokens: 2560, fraction: 0.5 },
@@ -137,5 +153,69 @@ test("a run shows its steps, durations and cost", async () => {
     .map((row) => row.textContent);
   expect(rows).toEqual(["Model2 s", "Ran ls3 s"]);
   expect(await screen.findByText("$0.0123")).toBeTruthy();
+  expect(screen.queryByRole("region", { name: "Prefix cache" })).toBeNull();
   expect(await screen.findByRole("meter", { name: "Context 50% full (2.6K tokens)" })).toBeTruthy();
+});
+
+function showPrefixCache(usage: Partial<PrefixCacheUsage>) {
+  const at = "2026-01-01T00:00:00Z";
+  const tokens = {
+    calls: 3,
+    input_tokens: 9,
+    cached_tokens: 0,
+    output_tokens: 8,
+    total_tokens: 17,
+    cost: null,
+  };
+  showThread("/threads/t?panel=run", {
+    features: async () => ({ token_usage: true }),
+    runs: async () => [{ run_id: "r", status: "success", created_at: at, updated_at: at }],
+    runEvents: async () => [],
+    runUsage: async () => ({ ...tokens, prefix_cache: { ...NO_REQUESTS, requests: 3, ...usage } }),
+    threadUsage: async () => ({ totals: tokens, context_usage: null }),
+  });
+  return screen.findByRole("region", { name: "Prefix cache" });
+}
+
+test("a run shows how much of its input was reused and what broke the prefix", async () => {
+  const found = { caller: "lead_agent", position: null, role: null, name: null };
+  const region = await showPrefixCache({
+    prefix_fraction: 0.961,
+    cached_fraction: 0.81,
+    breaks: [
+      { ...found, request: 2, segment: "system_prompt", cause: "changed", lost_tokens: 5120 },
+      { ...found, request: 3, segment: "tools", cause: "loaded", lost_tokens: 0, name: "wiki_read" },
+      {
+        ...found,
+        request: 4,
+        caller: "subagent",
+        segment: "message",
+        cause: "compacted",
+        lost_tokens: 310,
+        position: 12,
+        role: "tool",
+        name: "read_file",
+      },
+    ],
+  });
+  const summary =
+    "96.1% of input reused · provider reported 81% cached · broken 3 times: system prompt, tools, messages";
+  await userEvent.click(within(region).getByText(summary));
+  expect(
+    within(region)
+      .getAllByRole("listitem")
+      .map((row) => row.textContent),
+  ).toEqual([
+    "Request 2: system prompt – changed · 5.1K tokens not covered",
+    "Request 3: tools (wiki_read) – loaded by the agent",
+    "Request 4 (subagent): message 12 (result of read_file) – compacted · 310 tokens not covered",
+  ]);
+});
+
+test("a provider that reports no cached tokens is named, and a prefix without a break has no list", async () => {
+  const region = await showPrefixCache({ prefix_fraction: null, cached_fraction: 0 });
+  expect(region.textContent).toBe(
+    "Prefix cache no earlier request known · provider reported no cached tokens",
+  );
+  expect(within(region).queryByRole("list")).toBeNull();
 });
