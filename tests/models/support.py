@@ -18,7 +18,7 @@ from deerflow.models.openai_compatible.client import OpenAICompatibleChatModel
 OWN, OPENAI = "own client", "ChatOpenAI"
 CLIENTS: dict[str, dict[str, Any]] = {
     OWN: {"use": "deerflow.models.openai_compatible:OpenAICompatibleChatModel", "timeout": 5},
-    OPENAI: {"use": "langchain_openai:ChatOpenAI", "timeout": 5, "max_retries": 0},
+    OPENAI: {"use": "langchain_openai:ChatOpenAI", "native": False, "timeout": 5, "max_retries": 0},
 }
 LIMIT_S = 20
 EVENT_STREAM, JSON = "text/event-stream", "application/json"

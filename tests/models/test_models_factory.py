@@ -47,7 +47,7 @@ def test_overrides_win_over_the_entry() -> None:
 
 def test_builds_other_langchain_models() -> None:
     key = SecretStr("sk-secret")
-    openai = create_model(build_entry(use=OPENAI, api_key=key, api_base="http://local/v1", max_tokens=5))
+    openai = create_model(build_entry(use=OPENAI, native=False, api_key=key, api_base="http://local/v1", max_tokens=5))
     anthropic = create_model(build_entry(use=ANTHROPIC, api_key=key, base_url="http://local"))
 
     assert isinstance(openai, ChatOpenAI)
@@ -67,16 +67,15 @@ def test_sets_the_context_window_in_the_profile() -> None:
     ("settings", "text"),
     [
         ({"use": "nowhere.at_all:Model"}, r"'fast': use: .*no module 'nowhere'"),
-        ({"use": "langchain_google_genai:ChatGoogleGenerativeAI"}, "pip install langchain-google-genai"),
-        ({"use": "langchain_ollama:ChatOllama"}, "pip install langchain-ollama"),
-        ({"use": "langchain_deepseek:ChatDeepSeek"}, "pip install langchain-deepseek"),
+        ({"use": "langchain_mistralai:ChatMistralAI"}, "pip install langchain-mistralai"),
+        ({"use": "langchain_groq:ChatGroq"}, "pip install langchain-groq"),
         ({"use": "langchain_openai:ChatOpenIA"}, "did you mean 'ChatOpenAI'"),
         ({"use": "langchain_openai:OpenAIEmbeddings"}, "not a subclass of BaseChatModel"),
         ({"use": "os:system"}, "'os:system' is a builtin_function_or_method, not a subclass of BaseChatModel"),
         ({"temprature": 1}, "has no setting 'temprature'; did you mean 'temperature'"),
         ({"use": OPENAI, "api_key": "k", "temprature": 1}, "has no setting 'temprature'; did you mean 'temperature'"),
         ({"use": OPENAI, "api_key": "k", "zzz": 1}, "has no setting 'zzz'; .* under model_kwargs"),
-        ({"zzz": 1}, "has no setting 'zzz'; .* under extra_body"),
+        ({"zzz": 1}, "has no setting 'zzz'; .* under model_kwargs"),
         ({"timeout": -1}, "'fast': timeout: Input should be greater than 0"),
         ({"temperature": "warm"}, "'fast': temperature: Input should be a valid number"),
         ({"vendor": "nobody"}, "'fast': vendor: .*must be one of"),
@@ -266,3 +265,12 @@ def test_importing_does_not_load_clients(module: str) -> None:
     )
 
     assert child.stdout == "[]\n"
+
+
+def test_timeouts_of_other_classes_mean_what_they_document() -> None:
+    shared = {"api_key": "k", "base_url": "http://127.0.0.1:9/v1"}
+    pair = create_model(build_entry(use=OPENAI, native=False, timeout=[5, 60], **shared))
+    deepseek = create_model(build_entry(use="langchain_deepseek:ChatDeepSeek", **shared))
+
+    assert (pair.root_async_client.timeout.connect, pair.root_async_client.timeout.read) == (5, 60)
+    assert deepseek.root_async_client.timeout.read == 600  # the default of the SDK

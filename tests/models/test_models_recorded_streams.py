@@ -9,14 +9,16 @@ import pytest
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessageChunk
 from langchain_core.messages.utils import message_chunk_to_message
-from langchain_openai import ChatOpenAI
 
+from deerflow.config.sections.models import ModelConfig
 from deerflow.domain.errors import ModelStreamCut, ModelUnavailable
+from deerflow.models.factory import ModelCatalog
 from deerflow.models.openai_compatible.client import OpenAICompatibleChatModel
 from deerflow.testing import Raw, ScriptedServer
 
 RECORDINGS = Path(__file__).parent / "wire"
-COMPARED = ("content", "tool_calls", "invalid_tool_calls", "usage_metadata", "finish_reason")
+METADATA = ("finish_reason", "model_name", "system_fingerprint", "service_tier")
+COMPARED = ("content", "tool_calls", "invalid_tool_calls", "usage_metadata", *METADATA)
 
 
 class Difference(NamedTuple):
@@ -52,6 +54,7 @@ DIFFERENCES = {
     ("no_end_mark", "finish_reason"): Difference(
         "stop", "ChatOpenAI does not read a last event without a blank line after it"
     ),
+    ("no_end_mark", "model_name"): Difference("tiny", "ChatOpenAI reads the name of the model in the last event"),
     ("repeated_names_one_index", "tool_calls"): Difference(
         [build_call("grep", "call_a", pattern="x"), build_call("glob", "call_b", pattern="*")],
         "ChatOpenAI joins a name that is repeated with every piece, and calls that share an index",
@@ -91,13 +94,20 @@ WHOLE = sorted(path.stem for path in RECORDINGS.glob("*.sse") if path.stem not i
 async def test_returns_the_same_message_as_chat_openai(name: str, coalesce_ms: int) -> None:
     async with serve_recording(name, times=2) as server:
         ours = await read_answer(create_openai_compatible(server, stream_coalesce_ms=coalesce_ms))
-        theirs = await read_answer(create_chat_openai(server))
+        theirs = await read_by_entry(server, native=False)
 
-    for field in COMPARED:
-        difference = DIFFERENCES.get((name, field))
-        assert get_field(ours, field) == (difference.ours if difference else get_field(theirs, field)), field
-        assert not difference or get_field(theirs, field) != difference.ours, f"{field} does not differ any more"
-    assert ours.additional_kwargs.get("reasoning_content") == REASONING.get(name)
+    check_same_message(name, ours, theirs)
+
+
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings")  # ChatOpenAI, about content in blocks
+@pytest.mark.parametrize("name", WHOLE)
+async def test_an_entry_of_chat_openai_returns_the_same_message_with_our_client(name: str) -> None:
+    async with serve_recording(name, times=2) as server:
+        ours, theirs = await read_by_entry(server), await read_by_entry(server, native=False)
+
+    check_same_message(name, ours, theirs)
+    first, second = (request.body for request in server.requests)
+    assert first == second
 
 
 @pytest.mark.parametrize("name", WHOLE)
@@ -114,14 +124,16 @@ async def test_returns_the_same_message_for_any_split_of_the_stream(name: str) -
 @pytest.mark.parametrize("name", BROKEN)
 async def test_raises_for_a_broken_stream(name: str) -> None:
     our_error, their_error = BROKEN[name]
-    async with serve_recording(name, times=2) as server:
+    async with serve_recording(name, times=3) as server:
         with pytest.raises(our_error):
             await read_answer(create_openai_compatible(server))
+        with pytest.raises(our_error):
+            await read_by_entry(server)
         if their_error is None:
-            assert (await read_answer(create_chat_openai(server))).response_metadata.get("finish_reason") is None
+            assert (await read_by_entry(server, native=False)).response_metadata.get("finish_reason") is None
         else:
             with pytest.raises(their_error):
-                await read_answer(create_chat_openai(server))
+                await read_by_entry(server, native=False)
 
 
 async def test_joins_reasoning_details() -> None:
@@ -153,16 +165,35 @@ def test_every_expectation_has_a_recording() -> None:
     assert {name for name, _ in DIFFERENCES} | REASONING.keys() | BROKEN.keys() <= recorded
 
 
+def check_same_message(name: str, ours: Any, theirs: Any) -> None:
+    """Compare the messages for a recording, with regard to justified differences."""
+    for field in COMPARED:
+        difference = DIFFERENCES.get((name, field))
+        assert get_field(ours, field) == (difference.ours if difference else get_field(theirs, field)), field
+        assert not difference or get_field(theirs, field) != difference.ours, f"{field} does not differ any more"
+    assert ours.additional_kwargs.get("reasoning_content") == REASONING.get(name)
+    assert {message.id.partition("--")[0] for message in (ours, theirs)} == {"lc_run"}
+
+
 def serve_recording(name: str, times: int = 1) -> ScriptedServer:
     return ScriptedServer([Raw(((RECORDINGS / f"{name}.sse").read_bytes(),))] * times)
 
 
+async def read_by_entry(server: ScriptedServer, native: bool | None = None) -> Any:
+    """Return the answer of the model for an entry that names `ChatOpenAI`, as most configurations do."""
+    entry = {"name": "recorded", "use": "langchain_openai:ChatOpenAI", "model": "recorded", "max_retries": 0}
+    settings = {"base_url": server.base_url, "api_key": "key", "stream_usage": True, "native": native}
+    catalog = ModelCatalog([ModelConfig.model_validate({**entry, **settings})])
+    model = catalog.create()
+    assert type(model).__name__ == ("OpenAICompatibleChatModel" if native is None else "ChatOpenAI")
+    try:
+        return await read_answer(model)
+    finally:
+        await catalog.aclose()
+
+
 def create_openai_compatible(server: ScriptedServer, **settings: Any) -> OpenAICompatibleChatModel:
     return OpenAICompatibleChatModel(model="recorded", base_url=server.base_url, api_key="key", **settings)
-
-
-def create_chat_openai(server: ScriptedServer) -> ChatOpenAI:
-    return ChatOpenAI(model="recorded", base_url=server.base_url, api_key="key", max_retries=0, stream_usage=True)
 
 
 async def read_answer(model: BaseChatModel) -> Any:
@@ -176,4 +207,4 @@ async def read_answer(model: BaseChatModel) -> Any:
 
 
 def get_field(message: Any, field: str) -> Any:
-    return message.response_metadata.get(field) if field == "finish_reason" else getattr(message, field)
+    return message.response_metadata.get(field) if field in METADATA else getattr(message, field)

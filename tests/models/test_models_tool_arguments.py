@@ -1,5 +1,6 @@
 """Completion of streamed tool arguments: the same results as LangChain's own parser, in linear time."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from functools import reduce
@@ -95,7 +96,11 @@ async def replay(chunks: Sequence[ChatGenerationChunk]) -> AsyncIterator[ChatGen
         yield chunk
 
 
-async def test_joined_pieces_of_arguments_add_up_to_the_same_reply() -> None:
+async def collect(chunks: AsyncIterator[ChatGenerationChunk]) -> list[ChatGenerationChunk]:
+    return [chunk async for chunk in chunks]
+
+
+def test_joined_pieces_of_arguments_add_up_to_the_same_reply() -> None:
     pieces = [json.dumps({"content": "a" * 50_000})[start : start + 100] for start in range(0, 50_016, 100)]
     chunks = [
         build_chunk(None, content="I write it."),
@@ -106,7 +111,7 @@ async def test_joined_pieces_of_arguments_add_up_to_the_same_reply() -> None:
         build_chunk("1}", 1),
         build_chunk(None, usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}),
     ]
-    joined = [chunk async for chunk in join_argument_chunks(replay(chunks))]
+    joined = asyncio.run(collect(join_argument_chunks(replay(chunks))))
     whole, expected = (reduce(add, (chunk.message for chunk in each)) for each in (joined, chunks))
     assert whole == expected and len(joined) < 20 < 500 < len(chunks)
 

@@ -21,6 +21,7 @@ async def test_stop_ends_a_fast_answer_of_a_foreign_client(tmp_path: Path) -> No
         model = {
             "name": "foreign",
             "use": "langchain_openai:ChatOpenAI",
+            "native": False,
             "model": "scripted",
             "api_key": "none",
             "base_url": server.base_url,

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 import yaml
-from langchain_core.language_models import BaseChatModel
 
 from deerflow.cli.migrate import convert_files, find_data, read_settings, take_over
 from deerflow.cli.migration import report, write_files
@@ -33,6 +32,7 @@ from deerflow.domain.identity import LOCAL_USER
 from deerflow.guardrails.providers import load_provider_class
 from deerflow.harness.core import open_skill_index
 from deerflow.memory.storage import MemoryStorage
+from deerflow.models.factory import choose_class
 from deerflow.sandbox.sync_provider import load_provider
 from deerflow.tools.assembly import load_tool
 
@@ -115,7 +115,7 @@ def find_invalid_objects(loaded: LoadedConfig) -> Iterator[ConfigProblem]:
     config = loaded.config
     checks: list[tuple[KeyPath, Callable[[], object]]] = [
         *(
-            (("models", at, "use"), partial(check_class, each.use, BaseChatModel))
+            (("models", at, "use"), partial(choose_class, each, each.provider_settings))
             for at, each in enumerate(config.models)
         ),
         *((("tools", at, "use"), partial(load_tool, each)) for at, each in enumerate(config.tools)),

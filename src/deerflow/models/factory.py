@@ -4,6 +4,7 @@ import inspect
 import logging
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing, contextmanager
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, cached_property
 from typing import Any, Protocol, runtime_checkable
@@ -17,7 +18,7 @@ from deerflow.config.imports import load_class
 from deerflow.config.sections.models import ModelConfig
 from deerflow.domain.errors import ConfigError, InvalidRequest, ModelUnavailable, NotFound
 from deerflow.models.openai_compatible.tool_calls import join_argument_chunks
-from deerflow.models.openai_compatible.vendors import ResponseMeter
+from deerflow.models.openai_compatible.vendors import limit_responses
 
 REASONING_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 
@@ -80,6 +81,18 @@ ENTRY_KEY = "deerflow_model"
 """The metadata key with the name of the configuration entry."""
 
 
+CHAT_OPENAI = "langchain_openai:ChatOpenAI"
+
+
+@dataclass(frozen=True, slots=True)
+class ModelClass:
+    """The class of a model and its settings; `note` explains the choice where there was one."""
+
+    chat_model: type[BaseChatModel]
+    settings: Mapping[str, Any]
+    note: str | None = None
+
+
 def create_chat_model(
     config: ModelConfig,
     *,
@@ -94,14 +107,35 @@ def create_chat_model(
             that does not support it.
         InvalidRequest: The reasoning effort does not exist.
     """
-    try:
-        chat_model = load_class(config.use, BaseChatModel)  # type: ignore[type-abstract]  # nothing abstract is created
-    except ConfigError as error:
-        raise ConfigError(f"model {config.name!r}: use: {error}") from error
     settings = build_settings(config, thinking_enabled=thinking_enabled, reasoning_effort=reasoning_effort)
-    settings = _rename_url_setting(chat_model, deep_merge(settings, overrides or {}))
-    _reject_unknown(config, chat_model, settings)
-    return _build(config, chat_model, settings)
+    model, _ = _create(config, deep_merge(settings, overrides or {}))
+    return model
+
+
+def choose_class(config: ModelConfig, settings: Mapping[str, Any]) -> ModelClass:
+    """Return the class for an entry: `use`, or our client in place of `ChatOpenAI` where it does the same.
+
+    Raises:
+        ConfigError: `use` is not a chat model, or `native: true` is not possible.
+    """
+    reason = None
+    if config.use == CHAT_OPENAI and config.native is not False:
+        from deerflow.models.openai_compatible import client
+
+        if unsupported := client.find_unsupported_setting(settings):
+            reason = f"DeerFlow's client does not support {unsupported}"
+        elif not config.native:
+            reason = client.find_need_of_chat_openai(config.model, settings)
+        if reason is None:
+            replaced = f"DeerFlow's client replaces {CHAT_OPENAI}; native: false keeps that class"
+            return ModelClass(client.OpenAICompatibleChatModel, client.translate_settings(settings), replaced)
+    elif config.native and not config.use.startswith(OWN_CLASSES):
+        reason = f"it is for {CHAT_OPENAI} only"
+    if config.native and reason is not None:
+        raise ConfigError(f"native: true is not possible: {reason}")
+    named = load_class(config.use, BaseChatModel)  # type: ignore[type-abstract]  # nothing abstract is created
+    note = None if reason is None else f"{CHAT_OPENAI} is used as it is: {reason}"
+    return ModelClass(named, _rename_url_setting(named, dict(settings)), note)
 
 
 class ModelCatalog:
@@ -112,6 +146,7 @@ class ModelCatalog:
         if len(self._configs) < len(models):
             raise ConfigError(f"two models have the same name: {sorted(config.name for config in models)}")
         self._built: dict[tuple[str, bool, str | None], BaseChatModel] = {}
+        self._explained: set[str] = set()  # entries whose class was logged
 
     @property
     def models(self) -> list[ModelConfig]:
@@ -155,9 +190,11 @@ class ModelCatalog:
             if thinking_enabled and not config.supports_thinking:
                 logger.warning("model %r does not support thinking; using it without", config.name)
                 thinking_enabled = False
-            self._built[key] = create_chat_model(
-                config, thinking_enabled=thinking_enabled, reasoning_effort=reasoning_effort
-            )
+            settings = build_settings(config, thinking_enabled=thinking_enabled, reasoning_effort=reasoning_effort)
+            self._built[key], note = _create(config, settings)
+            if note is not None and config.name not in self._explained:
+                self._explained.add(config.name)
+                logger.info("model %r: %s", config.name, note)
         return self._built[key]
 
     async def aclose(self) -> None:
@@ -175,7 +212,17 @@ class _Closable(Protocol):
     async def aclose(self) -> None: ...
 
 
-def _build(config: ModelConfig, chat_model: type[BaseChatModel], settings: dict[str, Any]) -> BaseChatModel:
+def _create(config: ModelConfig, settings: Mapping[str, Any]) -> tuple[BaseChatModel, str | None]:
+    """Return the model and the note about its class."""
+    try:
+        chosen = choose_class(config, settings)
+    except ConfigError as error:
+        raise ConfigError(f"model {config.name!r}: use: {error}") from error
+    _reject_unknown(config, chosen.chat_model, chosen.settings)
+    return _build(config, chosen.chat_model, chosen.settings), chosen.note
+
+
+def _build(config: ModelConfig, chat_model: type[BaseChatModel], settings: Mapping[str, Any]) -> BaseChatModel:
     try:
         model = name_errors(chat_model)(**{"model": config.model, **separate_client(chat_model, settings)})
     except ValidationError as error:
@@ -195,20 +242,24 @@ def separate_client(chat_model: type[BaseChatModel], settings: Mapping[str, Any]
     """Return the settings for which `langchain_openai` creates an HTTP client for this model alone.
 
     It shares the clients of all models with the same URL and timeout, and a client works on one event loop only. A
-    timeout as an object is not hashable, so such a client is not shared.
+    timeout as an object is not hashable, so such a client is not shared. Classes that are derived from it and create
+    their clients themselves do not share them.
     """
-    separated, known = dict(settings), chat_model.model_fields.keys()
-    if {"http_async_client", "request_timeout"} <= known and "http_async_client" not in settings:
-        import httpx
+    separated = dict(settings)
+    creator = getattr(chat_model, "validate_environment", None)
+    if getattr(creator, "__module__", None) == SHARING_MODULE and "http_async_client" not in settings:
+        import openai  # its Timeout is that of the HTTP library which the SDK uses
 
-        separated["timeout"] = httpx.Timeout(separated.pop("request_timeout", separated.get("timeout")))
+        timeout = separated.pop("request_timeout", separated.get("timeout"))
+        separated["timeout"] = openai.Timeout(tuple(timeout) if isinstance(timeout, list) else timeout)
     return separated
 
 
 def find_own_clients(model: BaseChatModel) -> Iterator[Any]:
     """Yield the SDK clients of a model that were created for it alone."""
-    if getattr(model, "http_async_client", None) is None:
-        sdks = (getattr(model, "root_async_client", None), vars(model).get(SHARED_CLIENT))
+    if getattr(model, "http_async_client", None) is None or getattr(model, "openai_proxy", None):
+        attributes = vars(model) | (model.__pydantic_private__ or {})
+        sdks = (attributes.get("root_async_client"), attributes.get(SDK_CLIENT))
         yield from (sdk for sdk in sdks if sdk is not None)
 
 
@@ -249,8 +300,10 @@ def _list_settings(chat_model: type[BaseChatModel]) -> set[str]:
 
 
 OWN_CLASSES = "deerflow."
-SHARED_CLIENT = "_async_client"
-"""Property of classes that create the client of their SDK on first use."""
+SHARING_MODULE = "langchain_openai.chat_models.base"
+"""Module whose classes share HTTP clients."""
+SDK_CLIENT = "_async_client"
+"""Client of the SDK in classes of Anthropic and Ollama; the former create it on first use and share it."""
 PARSE_ERRORS = (TypeError, AttributeError, LookupError, ValueError, ArithmeticError, RecursionError, AssertionError)
 """Errors of client libraries for responses in a format that they do not expect."""
 
@@ -288,7 +341,7 @@ def name_errors(chat_model: type[BaseChatModel]) -> type[BaseChatModel]:
                 async for chunk in join_argument_chunks(chunks):
                     yield chunk
 
-    shares_client = isinstance(getattr(chat_model, SHARED_CLIENT, None), cached_property)
+    shares_client = isinstance(getattr(chat_model, SDK_CLIENT, None), cached_property)
     named: type[BaseChatModel] = give_own_client(NamedErrors) if shares_client else NamedErrors
     # Traces and stored messages name the class by these.
     named.__name__, named.__qualname__ = chat_model.__name__, chat_model.__qualname__
@@ -324,47 +377,3 @@ def check_answer(message: BaseMessage) -> AIMessage:
     if not isinstance(message, AIMessage):
         raise TypeError(f"it is a message of the role {getattr(message, 'role', message.type)!r}")
     return message
-
-
-def limit_responses(model: BaseChatModel) -> None:
-    """Limit the size of the responses that an OpenAI SDK reads: it collects a line until it ends.
-
-    The SDK shares HTTP clients between models, so a client may be limited already.
-    """
-    for name, hook in (("root_client", _limit_sync), ("root_async_client", _limit_async)):
-        client = getattr(getattr(model, name, None), "_client", None)
-        hooks = getattr(client, "event_hooks", {}).get("response")
-        if isinstance(hooks, list) and hook not in hooks:
-            hooks.append(hook)
-
-
-async def _limit_async(response: Any) -> None:
-    """Raise an error while a response is read if it is too large. A hook of the HTTP client."""
-    read = response.aiter_bytes
-
-    async def aiter_bytes(chunk_size: int | None = None) -> AsyncIterator[bytes]:
-        meter = _create_meter(response)
-        async with aclosing(read(chunk_size)) as parts:
-            async for part in parts:
-                meter.add(part)
-                yield part
-
-    response.aiter_bytes = aiter_bytes
-
-
-def _limit_sync(response: Any) -> None:
-    """Raise an error while a response is read if it is too large. A hook of the HTTP client."""
-    read = response.iter_bytes
-
-    def iter_bytes(chunk_size: int | None = None) -> Iterator[bytes]:
-        meter = _create_meter(response)
-        with closing(read(chunk_size)) as parts:
-            for part in parts:
-                meter.add(part)
-                yield part
-
-    response.iter_bytes = iter_bytes
-
-
-def _create_meter(response: Any) -> ResponseMeter:
-    return ResponseMeter(has_events=not response.headers.get("Content-Type", "").startswith("application/json"))

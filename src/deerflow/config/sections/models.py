@@ -45,6 +45,11 @@ class ModelConfig(Section):
     name: str = Field(min_length=1, description="Unique name of the model in requests and on the page.")
     use: str = Field(description='Chat model class, as "module:Class".')
     model: str = Field(min_length=1, description="The provider's name of the model.")
+    native: bool | None = Field(
+        default=None,
+        description="Use DeerFlow's client in place of `langchain_openai:ChatOpenAI`; default: true if it supports "
+        "all settings and the address is not that of OpenAI.",
+    )
     display_name: str | None = Field(default=None, description="Displayed name; default: `name`.")
     description: str | None = Field(default=None, description="Short description for the model picker.")
     supports_thinking: bool = Field(default=False, description="True if the model can reason before it answers.")

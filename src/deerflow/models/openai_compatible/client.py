@@ -1,14 +1,16 @@
-"""Chat model for endpoints that implement the OpenAI chat completions API."""
+"""Chat model for endpoints that implement the OpenAI chat completions API; also with settings of `ChatOpenAI`."""
 
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence, Set
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LangSmithParams, LanguageModelInput
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import Runnable
+from langchain_core.utils import from_env
 from pydantic import AliasChoices, ConfigDict, Field, SecretStr, field_validator
 
 from deerflow.domain.errors import InvalidRequest
@@ -29,7 +31,7 @@ from deerflow.models.openai_compatible.messages import (
     to_wire_messages,
 )
 from deerflow.models.openai_compatible.stream import parse_answer, stream_answer
-from deerflow.models.openai_compatible.vendors import VENDOR_NAMES, Vendor, find_vendor
+from deerflow.models.openai_compatible.vendors import DEFAULT_VENDOR, VENDOR_NAMES, Vendor, find_vendor
 
 ToolChoice: TypeAlias = dict[str, Any] | str | bool | None
 
@@ -55,11 +57,16 @@ class OpenAICompatibleChatModel(BaseChatModel):
     temperature: float | None = None
     top_p: float | None = None
     max_tokens: int | None = Field(None, gt=0)
+    token_limit_field: Literal["max_tokens", "max_completion_tokens"] | None = Field(
+        None, description="Name of `max_tokens` in requests; default: by vendor."
+    )
     stop: list[str] | None = None
     seed: int | None = None
     reasoning_effort: str | None = None
+    model_kwargs: dict[str, Any] = Field(default_factory=dict, description="Further parameters; those of a call win.")
     extra_body: dict[str, Any] = Field(default_factory=dict, description="Merged into every request.")
     timeout: float = Field(120.0, gt=0, description="Seconds without data before a call fails.")
+    streaming: bool = Field(False, description="Stream every answer; false as a setting: stream none.")
     stream_usage: bool = Field(True, description="Request token counts at the end of a stream.")
     stream_coalesce_ms: float = Field(20.0, ge=0, description="Merge deltas after the first for this time; 0: never.")
 
@@ -191,7 +198,7 @@ class OpenAICompatibleChatModel(BaseChatModel):
         if stop is not None:
             body["stop"] = stop
         if "max_tokens" in body:
-            body[self._vendor.token_limit_field] = body.pop("max_tokens")
+            body[self.token_limit_field or self._vendor.token_limit_field] = body.pop("max_tokens")
         exclusive = self._vendor.no_reasoning_with_tools
         if "tools" in body and exclusive is not None and exclusive.match(body["model"]):
             body.setdefault("reasoning_effort", "none")
@@ -201,7 +208,7 @@ class OpenAICompatibleChatModel(BaseChatModel):
     @cached_property
     def _parameters(self) -> dict[str, Any]:
         names = ("temperature", "top_p", "max_tokens", "stop", "seed", "reasoning_effort")
-        return {name: value for name in names if (value := getattr(self, name)) is not None}
+        return {name: value for name in names if (value := getattr(self, name)) is not None} | self.model_kwargs
 
     @cached_property
     def _vendor(self) -> Vendor:
@@ -237,3 +244,108 @@ def _to_tool_choice(choice: ToolChoice, tools: list[dict[str, Any]]) -> dict[str
     if isinstance(choice, str) and any(choice == tool.get("function", {}).get("name") for tool in tools):
         return {"type": "function", "function": {"name": choice}}
     return choice or None
+
+
+RENAMED_SETTINGS = {
+    "openai_api_key": "api_key",
+    "openai_api_base": "base_url",
+    "api_base": "base_url",
+    "openai_organization": "organization",
+    "request_timeout": "timeout",
+    "max_completion_tokens": "max_tokens",
+    "stop_sequences": "stop",
+}
+"""Settings of `ChatOpenAI` with a second name."""
+OWN_SETTINGS = ("model", "vendor", "token_limit_field", "stream_coalesce_ms", "output_version")
+SAME_SETTINGS = frozenset(OpenAICompatibleChatModel.model_fields) - {*OWN_SETTINGS} | {"organization"}
+REQUEST_PARAMETERS = frozenset(
+    ("presence_penalty", "frequency_penalty", "logit_bias", "service_tier", "store", "verbosity")
+)
+WITHOUT_EFFECT: Mapping[str, tuple[object, ...]] = {
+    "max_retries": (0, 1, 2),  # the harness retries twice
+    "use_responses_api": (False,),
+    "use_previous_response_id": (False,),
+    "include_response_headers": (False,),
+    "logprobs": (False,),
+    "n": (1,),
+    "output_version": ("v0",),
+}
+"""Settings of `ChatOpenAI` with the values for which there is nothing to do."""
+MAPPING_SETTINGS = ("default_headers", "extra_body", "model_kwargs")
+NO_PARAMETERS = frozenset(
+    ("extra_headers", "extra_query", "context_management", "include", "previous_response_id", "reasoning", "text")
+) | {"truncation"}
+"""Names in `model_kwargs` that are options of the SDK or select the Responses API."""
+ORGANIZATION_VARIABLES = ("OPENAI_ORG_ID", "OPENAI_ORGANIZATION")
+VARIABLES_OF_CHAT_OPENAI = (
+    "OPENAI_PROXY",
+    "OPENAI_CUSTOM_HEADERS",
+    "LC_OUTPUT_VERSION",
+    "LANGCHAIN_OPENAI_STREAM_CHUNK_TIMEOUT_S",
+    "LANGCHAIN_OPENAI_TCP_KEEPALIVE",
+    "LANGCHAIN_OPENAI_TCP_KEEPIDLE",
+    "LANGCHAIN_OPENAI_TCP_KEEPINTVL",
+    "LANGCHAIN_OPENAI_TCP_KEEPCNT",
+    "LANGCHAIN_OPENAI_TCP_USER_TIMEOUT_MS",
+)
+RESPONSES_MODELS = re.compile(r"gpt-5.*-(pro|sol)|gpt-[6-9]|o\d|.*codex")
+"""Models that `ChatOpenAI` reaches by the Responses API, or with other roles of messages."""
+
+
+def find_unsupported_setting(settings: Mapping[str, Any]) -> str | None:
+    """Return the first setting of `ChatOpenAI`, or variable that it reads, which this client does not support."""
+    known = SAME_SETTINGS | REQUEST_PARAMETERS | WITHOUT_EFFECT.keys()
+    for given, value in settings.items():
+        name = RENAMED_SETTINGS.get(given, given)
+        if name not in known or (value is not None and not _is_supported(name, value, known)):
+            return given
+    return next((name for name in VARIABLES_OF_CHAT_OPENAI if _read_variable(name)), None)
+
+
+def find_need_of_chat_openai(model: str, settings: Mapping[str, Any]) -> str | None:
+    """Return the reason why `ChatOpenAI` is needed, which has nothing to do with its settings."""
+    translated = translate_settings(settings)
+    if translated.get("base_url") is None or find_vendor(translated["base_url"]).name == "openai":
+        return "the address is that of OpenAI"
+    if translated.get("api_key") is None:
+        return "there is no api_key"
+    return f"it may use another API for {model!r}" if RESPONSES_MODELS.match(model) else None
+
+
+def translate_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of `ChatOpenAI`, and the variables it reads, as settings of this client."""
+    given = {RENAMED_SETTINGS.get(name, name): value for name, value in settings.items() if value is not None}
+    translated = {name: value for name, value in given.items() if name in SAME_SETTINGS}
+    base_url = given.get("base_url") or _read_variable("OPENAI_API_BASE", "OPENAI_BASE_URL")
+    headers = {
+        "OpenAI-Organization": translated.pop("organization", None) or _read_variable(*ORGANIZATION_VARIABLES),
+        "OpenAI-Project": _read_variable("OPENAI_PROJECT_ID"),
+    }
+    translated |= {
+        "base_url": base_url,
+        "api_key": given.get("api_key", _read_variable("OPENAI_API_KEY")),
+        "default_headers": {name: value for name, value in headers.items() if value}
+        | dict(given.get("default_headers", {})),
+        "model_kwargs": {name: value for name, value in given.items() if name in REQUEST_PARAMETERS}
+        | dict(given.get("model_kwargs", {})),
+    }
+    if isinstance(given.get("stop"), str):
+        translated["stop"] = [given["stop"]]
+    if base_url and find_vendor(base_url) is DEFAULT_VENDOR:
+        translated["token_limit_field"] = "max_completion_tokens"
+    return {name: value for name, value in translated.items() if value is not None}
+
+
+def _is_supported(name: str, value: Any, known: Set[str]) -> bool:
+    if name in WITHOUT_EFFECT:
+        return value in WITHOUT_EFFECT[name]
+    if name == "timeout":
+        return isinstance(value, int | float)
+    if name == "model_kwargs" and isinstance(value, Mapping):
+        return not value.keys() & (known | RENAMED_SETTINGS.keys() | NO_PARAMETERS)
+    return isinstance(value, Mapping) if name in MAPPING_SETTINGS else name != "base_url" or isinstance(value, str)
+
+
+def _read_variable(*names: str) -> str | None:
+    """Return the first of these variables that is set, read in the same way as `ChatOpenAI` does."""
+    return next((value for name in names if (value := from_env(name, default=None)())), None)

@@ -2,7 +2,8 @@
 
 import re
 import reprlib
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import aclosing, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -10,6 +11,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import orjson
+from langchain_core.language_models import BaseChatModel
 
 from deerflow.domain.errors import (
     ModelError,
@@ -243,3 +245,47 @@ class ResponseMeter:
             raise ModelResponseTooLarge(
                 f"the model endpoint sent more than {MAX_RESPONSE_BYTES // 1024**2} MB in one response"
             )
+
+
+def limit_responses(model: BaseChatModel) -> None:
+    """Limit the size of the responses that an OpenAI SDK reads: it collects a line until it ends.
+
+    The SDK shares HTTP clients between models, so a client may be limited already.
+    """
+    for name, hook in (("root_client", _limit_sync), ("root_async_client", _limit_async)):
+        client = getattr(getattr(model, name, None), "_client", None)
+        hooks = getattr(client, "event_hooks", {}).get("response")
+        if isinstance(hooks, list) and hook not in hooks:
+            hooks.append(hook)
+
+
+async def _limit_async(response: Any) -> None:
+    """Raise an error while a response is read if it is too large. A hook of the HTTP client."""
+    read = response.aiter_bytes
+
+    async def aiter_bytes(chunk_size: int | None = None) -> AsyncIterator[bytes]:
+        meter = _create_meter(response)
+        async with aclosing(read(chunk_size)) as parts:
+            async for part in parts:
+                meter.add(part)
+                yield part
+
+    response.aiter_bytes = aiter_bytes
+
+
+def _limit_sync(response: Any) -> None:
+    """Raise an error while a response is read if it is too large. A hook of the HTTP client."""
+    read = response.iter_bytes
+
+    def iter_bytes(chunk_size: int | None = None) -> Iterator[bytes]:
+        meter = _create_meter(response)
+        with closing(read(chunk_size)) as parts:
+            for part in parts:
+                meter.add(part)
+                yield part
+
+    response.iter_bytes = iter_bytes
+
+
+def _create_meter(response: Any) -> ResponseMeter:
+    return ResponseMeter(has_events=not response.headers.get("Content-Type", "").startswith("application/json"))
