@@ -93,6 +93,7 @@ def build_chunk(args: str | None, index: int = 0, **fields: Any) -> ChatGenerati
 
 async def replay(chunks: Sequence[ChatGenerationChunk]) -> AsyncIterator[ChatGenerationChunk]:
     for chunk in chunks:
+        await asyncio.sleep(0)  # as a connection does
         yield chunk
 
 
