@@ -75,8 +75,8 @@ test-bare: system ## All of it in a fresh Debian with only what the README asks 
 web: tools ## Build the web page anew
 	@$(BOOTSTRAP) web
 
-bench: tools ## Benchmarks; each prints ratios against its floor
-	@for file in bench/[a-z]*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+bench: tools ## Benchmarks, compared with bench/baseline.md (ONLY=name,name; ACCEPT=1 writes that file)
+	@$(BIN)/python bench/_run.py $(if $(ACCEPT),--accept) $(ONLY)
 
 doctor: setup ## Look for what does not work here, and say how to mend it
 	@$(BIN)/deerflow doctor

@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from _table import Row, record
+
 ROOT = Path(__file__).parents[1]
 START_LIMIT_S = 60
 
@@ -80,6 +82,13 @@ class Ratio:
     floor: Sequence[float]
     bar: float | None
     unit: str
+    is_compared: bool = True
+    """False if it depends on the machine, such as a time against a fixed limit, or is a small difference of others."""
+
+    @property
+    def row(self) -> Row:
+        """The row of the table."""
+        return Row(self.name, "ratio" if self.is_compared else "figure", self.value, "×", bar=self.bar)
 
     @property
     def value(self) -> float:
@@ -87,8 +96,9 @@ class Ratio:
         return statistics.median(ours / floor for ours, floor in zip(self.ours, self.floor, strict=True))
 
 
-def report(ratios: Sequence[Ratio]) -> int:
-    """Print the table; 1 when a bar is missed."""
+def report(ratios: Sequence[Ratio], others: Sequence[Row] = ()) -> int:
+    """Print the ratios, and record them with other rows; 1 when a bar is missed."""
+    record([*(ratio.row for ratio in ratios), *others])
     print(f"{'':50} {'ours':>10} {'floor':>10} {'ratio':>7} {'bar':>7}")
     for ratio in ratios:
         ours, floor = (f"{statistics.median(each):7.1f} {ratio.unit:2}" for each in (ratio.ours, ratio.floor))

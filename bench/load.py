@@ -18,6 +18,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from _measure import ROOT, free_port, resident_bytes, spawn, wait_until_healthy
+from _table import Row, record
 
 RUNS = 50
 READERS = 4
@@ -55,6 +56,15 @@ def main() -> int:
         megabytes = asyncio.run(wait_idle(server.pid, port))
     is_fat = megabytes > MOST_IDLE_MB
     print(f"{IDLE} idle readers: {megabytes:.1f} MB more   bar ≤ {MOST_IDLE_MB:g} MB{'  MISSED' if is_fat else ''}")
+    readers = f"{RUNS} runs, {RUNS * READERS} readers"
+    record(
+        [
+            Row(f"{readers}: delay of a token, median", "figure", percentile(delays, 50), "ms"),
+            Row(f"{readers}: delay of a token, p95", "figure", p95, "ms", bar=MOST_P95_MS),
+            Row(f"{readers}: tokens lost", "count", lost, bar=0),
+            Row(f"{IDLE} idle readers", "figure", megabytes, "MB", bar=MOST_IDLE_MB),
+        ]
+    )
     return int(is_late or is_fat)
 
 

@@ -2,11 +2,16 @@
 
 The floor is `create_agent` + `ChatOpenAI` + an in-memory saver without any server. The model is a scripted server in a
 process of its own. Rounds of all contestants are interleaved, so that a noisy machine is noisy for all of them.
+
+`--count WORKLOAD` only prints the hops, transactions and bytes of one workload.
 """
 
+import argparse
+import compileall
 import http.client
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,17 +19,24 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import IO
 from uuid import uuid4
 
 from _measure import ROOT, Ratio, free_port, report, spawn, tree_cpu_seconds, wait_until_healthy
+from _table import Row
 
 Call = tuple[str, dict[str, str]]
 TOKENS = 200
+PLAIN = f"{TOKENS} tokens"
 ROUNDS = 6
 RUNS = {0: 12, 1: 6, 5: 3}
 """Runs per round at each pace (milliseconds between tokens)."""
 TOOL_RUNS = 6
-COUNTED_RUNS = 5
+FEW_RUNS, MANY_RUNS = 2, 10
+COUNT_LIMIT_S = 300
+ALLOCATIONS_TOLERANCE = 0.02
+"""In repetitions they differ by less than one percent, because threads wait for each other more or less often."""
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def write(number: int) -> Call:
@@ -56,6 +68,7 @@ models:
     base_url: {base_url}
   - name: openai
     use: langchain_openai:ChatOpenAI
+    native: false
     model: scripted
     base_url: {base_url}
     api_key: none
@@ -63,13 +76,20 @@ models:
 
 
 def main() -> int:
-    """Measure at every pace."""
+    """Measure at every pace, and with tools."""
+    parser = argparse.ArgumentParser(prog="bench/run_overhead.py")
+    parser.add_argument("--count", choices=WORKLOADS, help="only print the counts of this workload as JSON")
+    if workload := parser.parse_args().count:
+        with scripted_model(0, WORKLOADS[workload][0]) as base_url:
+            print(json.dumps(count_runs(base_url, FEW_RUNS)))
+        return 0
     ratios = [ratio for delay in RUNS for ratio in measure(delay)]
-    tools = [ratio for workload in WORKLOADS for ratio in measure_tools(workload)]
-    return report([*ratios, *tools])
+    ratios += [measure_tools(workload) for workload in WORKLOADS]
+    counts = [row for name, (calls, _) in {PLAIN: ((), None), **WORKLOADS}.items() for row in count_costs(name, calls)]
+    return report(ratios, counts)
 
 
-def measure_tools(workload: str) -> list[Ratio]:
+def measure_tools(workload: str) -> Ratio:
     """The cost of a run that calls tools before it answers, against plain functions that do the same work."""
     figures: dict[str, list[float]] = {"floor": [], "lean": []}
     calls, bar = WORKLOADS[workload]
@@ -84,27 +104,53 @@ def measure_tools(workload: str) -> list[Ratio]:
             }.items():
                 if number:  # the first round warms up
                     figures[name].append(seconds * 1000 / TOOL_RUNS)
-        print(f"{workload}: {count_costs(base_url)}", flush=True)
-    return [Ratio(f"CPU per run, our client, {workload}", figures["lean"], figures["floor"], bar, "ms")]
+    return Ratio(f"CPU per run, our client, {workload}", figures["lean"], figures["floor"], bar, "ms")
 
 
-def count_costs(base_url: str) -> str:
-    """What a run costs besides CPU; the difference between a few runs and more leaves out the start."""
-    few, many = (count_once(base_url, runs) for runs in (COUNTED_RUNS, 3 * COUNTED_RUNS))
-    per_run = {name: (many[name] - few[name]) / (2 * COUNTED_RUNS) for name in many}
-    return "per run " + ", ".join(f"{value:.1f} {name}" for name, value in per_run.items())
+def count_costs(name: str, calls: Sequence[Call]) -> list[Row]:
+    """Return the costs of a run besides CPU. Those counted from outside are the difference of few and more runs."""
+    compileall.compile_dir(ROOT / "src", quiet=1)  # to compile a module that was just edited takes many allocations
+    with scripted_model(0, calls) as base_url:
+        few, many = (count_traced(base_url, runs) for runs in (FEW_RUNS, MANY_RUNS))
+    outside = {key: (many[key] - few[key]) / (MANY_RUNS - FEW_RUNS) for key in ("fsyncs", "allocations")}
+    rows = [
+        Row(f"{name}: hops to threads", "count", many["hops"]),
+        Row(f"{name}: transactions", "count", many["transactions"]),
+        Row(f"{name}: fsyncs", "count", round(outside["fsyncs"], 1)),
+        Row(f"{name}: written", "count", round(many["bytes"] / 1000), "kB"),
+        Row(f"{name}: allocations", "count", round(outside["allocations"], -2), tolerance=ALLOCATIONS_TOLERANCE),
+    ]
+    print("per run, " + ", ".join(f"{row.name} {row.value:g} {row.unit}".rstrip() for row in rows), flush=True)
+    return rows
 
 
-def count_once(base_url: str, runs: int) -> dict[str, float]:
-    """The counts of so many runs in a process of their own."""
-    command = [sys.executable, str(ROOT / "bench/floor/counted.py"), base_url, str(runs)]
-    with tempfile.NamedTemporaryFile() as log:
-        traced = shutil.which("strace") is not None
-        trace = ["strace", "-f", "-e", "trace=fsync,fdatasync", "-o", log.name] if traced else []
-        with running([*trace, *command], stdout=subprocess.PIPE) as process:
-            counts: dict[str, float] = json.loads(process.communicate(timeout=120)[0])
-        if traced:
-            counts["fsyncs"] = Path(log.name).read_text().count("sync(")
+def count_traced(base_url: str, runs: int) -> dict[str, float]:
+    """Return the counts of a process: fsyncs by strace, allocations by the library of glibc that reports them."""
+    if shutil.which("strace") is None:
+        sys.exit("strace, which counts fsyncs, is not installed")
+    with tempfile.TemporaryDirectory() as scratch:
+        log, errors = Path(scratch) / "strace", Path(scratch) / "errors"
+        trace = ["strace", "-f", "-e", "trace=fsync,fdatasync", "-o", str(log)]
+        for variable in ("LD_PRELOAD=libmemusage.so", "PYTHONMALLOC=malloc", "PYTHONHASHSEED=0"):
+            trace += ["-E", variable]
+        with errors.open("w") as stderr:
+            counts = count_runs(base_url, runs, trace, stderr)
+        summary = ANSI.sub("", errors.read_text())
+        calls = [int(number) for number in re.findall(r"^ *(?:malloc|realloc|calloc)\| +(\d+)", summary, re.MULTILINE)]
+        if len(calls) != 3:
+            sys.exit(f"libmemusage.so of glibc, which counts allocations, reported nothing: {summary[-500:]}")
+        return {**counts, "fsyncs": log.read_text().count("sync("), "allocations": sum(calls)}
+
+
+def count_runs(base_url: str, runs: int, trace: Sequence[str] = (), stderr: IO[str] | None = None) -> dict[str, float]:
+    """Return the counts that a process makes of so many runs."""
+    command = [*trace, sys.executable, str(ROOT / "bench/_counts.py"), base_url, str(runs)]
+    with running(command, stdout=subprocess.PIPE, stderr=stderr) as process:
+        printed = process.communicate(timeout=COUNT_LIMIT_S)[0]
+    if process.returncode:
+        problem = Path(stderr.name).read_text()[-2000:] if stderr else ""
+        sys.exit(f"the counts failed with exit code {process.returncode}: {problem}")
+    counts: dict[str, float] = json.loads(printed)
     return counts
 
 

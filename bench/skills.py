@@ -14,6 +14,7 @@ from statistics import median
 
 import yaml
 from _measure import Ratio, report
+from _table import Row
 
 from deerflow.agents.lead_agent.prompt import SECTIONS, PromptParts, skill_section
 from deerflow.domain.skills import SkillMetadata
@@ -49,7 +50,11 @@ def main() -> int:
         [
             ratio(f"{MANY} skills read", loads, 4.0, "ms"),
             ratio(f"prompt section for {USUAL} known skills", sections, 40.0, "µs"),
-        ]
+        ],
+        [
+            Row(f"{MANY} skills read, time", "figure", load_s, "s", bar=LOAD_BAR_S),
+            Row(f"prompt section for {USUAL} known skills, time", "figure", section_ms, "ms", bar=SECTION_BAR_MS),
+        ],
     )
     return int(missed or load_s > LOAD_BAR_S or section_ms > SECTION_BAR_MS)
 

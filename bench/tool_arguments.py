@@ -15,6 +15,7 @@ from pathlib import Path
 
 import orjson
 from _measure import line_through
+from _table import Row, record
 
 from deerflow.config.source import open_source
 from deerflow.domain.identity import LOCAL_USER, new_id
@@ -57,7 +58,7 @@ async def take_text(name: str, content: str) -> str:
 
 def main() -> int:
     """Measure all clients and sizes of pieces."""
-    missed = False
+    missed, rows = False, []
     for client, use in CLIENTS.items():
         for name, size in PIECES.items():
             seconds, held_ms = asyncio.run(measure(use, size))
@@ -68,6 +69,12 @@ def main() -> int:
                 f"{'  MISSED' if fit < LEAST else ''}   loop held at most {held_ms:.0f} ms   bar ≤ {MOST_HELD_MS:.0f}"
                 f"{'  MISSED' if held_ms > MOST_HELD_MS else ''}"
             )
+            rows += [
+                Row(f"{client}, {name}: R² of CPU over length", "ratio", fit, better="higher", bar=LEAST),
+                Row(f"{client}, {name}: CPU per MB", "figure", slope * 1e6, "s"),
+                Row(f"{client}, {name}: loop held at most", "figure", held_ms, "ms", bar=MOST_HELD_MS),
+            ]
+    record(rows)
     return int(missed)
 
 
@@ -84,7 +91,8 @@ async def measure(use: str, piece: int) -> tuple[list[float], float]:
         return calls[int(asked[1])]
 
     async with ScriptedServer([reply], endless=True) as server:
-        model = {"name": "m", "use": use, "model": "scripted", "api_key": "none", "base_url": server.base_url}
+        entry = {"name": "m", "use": use, "native": None if "deerflow" in use else False, "model": "scripted"}
+        model = {**entry, "api_key": "none", "base_url": server.base_url}
         with tempfile.TemporaryDirectory() as home:
             source = open_source(directory=Path(home), environment={}, overrides={"models": [model], **QUIET})
             async with open_harness(source) as harness:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import httpx
 from _measure import free_port, wait_until_healthy
+from _table import Row, record
 from load import CONFIG, clock_model, follow, percentile, running, start
 from pypdf import PdfWriter
 from reportlab.pdfgen.canvas import Canvas
@@ -64,6 +65,15 @@ def main() -> int:
         f"{'  MISSED' if is_late else ''}"
     )
     print(f"answered after {uploaded.answered_s:.1f} s, {uploaded.state} after {uploaded.settled_s:.1f} s")
+    record(
+        [
+            Row(f"{RUNS} runs alone: delay of a token, p95", "figure", percentile(alone, 95), "ms"),
+            Row(f"{RUNS} runs beside an upload: delay of a token, p95", "figure", p95, "ms", bar=MOST_P95_MS),
+            Row("tokens lost", "count", lost, bar=0),
+            Row("upload until it is answered", "figure", uploaded.answered_s, "s"),
+            Row("upload until it is converted", "figure", uploaded.settled_s, "s"),
+        ]
+    )
     return int(is_late)
 
 

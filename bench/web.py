@@ -85,8 +85,15 @@ def main() -> int:
     p95 = statistics.quantiles(frames, n=20)[-1]
     return report(
         [
-            Ratio(f"{MESSAGES} messages are open", [statistics.median(opening)], [MOST_OPEN_MS], 1.0, "ms"),
-            Ratio("frame while streaming and typing there, p95", [p95], [MOST_FRAME_MS], 1.0, "ms"),
+            Ratio(
+                f"{MESSAGES} messages are open",
+                [statistics.median(opening)],
+                [MOST_OPEN_MS],
+                1.0,
+                "ms",
+                is_compared=False,
+            ),
+            Ratio("frame while streaming and typing there, p95", [p95], [MOST_FRAME_MS], 1.0, "ms", is_compared=False),
             Ratio(f"second half of {TOKENS} tokens against the first", [halves[1]], [halves[0]], 1.2, "ms"),
             Ratio("entry of the page, compressed", [entry_kib()], [MOST_ENTRY_KIB], 1.0, "KB"),
         ]

@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 from _measure import line_through
+from _table import Row, record
 
 from deerflow.config.source import open_source
 from deerflow.domain.identity import LOCAL_USER
@@ -33,12 +34,17 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as scratch:
         sizes = asyncio.run(talk(Path(scratch)))
     contents = [length * len(WORD) for length in LENGTHS]
-    missed = False
+    missed, rows = False, []
     for name, measured in sizes.items():
         fit, slope = line_through(contents, measured)
         missed |= fit < LEAST
         verdict = "  MISSED" if fit < LEAST else ""
+        rows += [
+            Row(f"{name}: R² of bytes over bytes said", "ratio", fit, better="higher", bar=LEAST),
+            Row(f"{name}: bytes per byte said", "ratio", slope, "×"),
+        ]
         print(f"{name:34} {slope:5.2f} bytes per byte said   R² {fit:.5f}   bar ≥ {LEAST}{verdict}")
+    record(rows)
     return int(missed)
 
 
