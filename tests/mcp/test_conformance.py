@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -34,6 +35,8 @@ from tests.mcp.login_server import follow_redirect
 
 pytestmark = [pytest.mark.external, pytest.mark.timeout(400)]  # the first time on a machine it is fetched
 
+TIME = re.compile(r"-\d{4}-\d\d-\d\dT.*")
+"""The end of the names of results."""
 SCENARIOS = frozenset(
     {
         "initialize",
@@ -122,7 +125,7 @@ async def run_suite(results: Path, command: str) -> dict[str, list[dict[str, Any
 def read_failed_checks(results: Path) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Yield each scenario in a folder of results with the checks that did not succeed."""
     for file in results.rglob("checks.json"):
-        scenario = str(file.parent.relative_to(results)).rpartition("-20")[0]  # followed by the time
+        scenario = TIME.sub("", str(file.parent.relative_to(results)))
         yield scenario, [check for check in json.loads(file.read_bytes()) if is_failed(check)]
 
 

@@ -11,11 +11,18 @@ import pytest
 from mcp.types import LATEST_PROTOCOL_VERSION
 
 from deerflow.domain.identity import LOCAL_USER
+from deerflow.mcp.session import connection
 from deerflow.testing import calling, in_parallel
 from tests.conformance.command_suite import wait_until
 from tests.mcp.support import HOSTILE_SERVER, build_hostile_entry, has_processes, list_processes, open_mcp_harness
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def short_ping(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait less long for the answer of a hung server."""
+    monkeypatch.setattr(connection, "PING_S", 2.0)
 
 
 @pytest.mark.parametrize("tool", ["freeze", "ignore"])
@@ -53,7 +60,7 @@ async def test_calls_at_the_same_time_end_with_the_server(tmp_path: Path) -> Non
         await world.run()
         frozen, other, after = await world.results()
         assert "did not answer within 0.5 s" in frozen.text
-        assert "did not answer a ping within 5 s; it is restarted for the next call" in other.text
+        assert "did not answer a ping within 2 s; it is restarted for the next call" in other.text
         assert after.text == "echo: again"
 
 
