@@ -6,8 +6,8 @@ BOOTSTRAP = $(if $(PYTHON),$(PYTHON) scripts/bootstrap.py,$(error DeerFlow needs
 BIN := .venv/bin
 # Runs a command with Node on its PATH: the system's if it is new enough, else the one in .venv.
 RUN = $(BOOTSTRAP) run
-# Two more than there are cores: tests often wait for a process, a browser or a database.
-WORKERS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 2 )))
+# One more than there are cores: tests often wait for a process, a browser or a database.
+WORKERS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 # In memory where the system has such a folder: to create and delete their files is a third of the work of the tests.
 TEMPORARY := $(shell [ -w /dev/shm ] && echo PYTEST_DEBUG_TEMPROOT=/dev/shm)
 # Bytecode is kept whatever the environment says: each worker would compile every test module anew.

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import langchain_openai  # noqa: F401  # the first import would hold the event loop of a test
 import orjson
 import pytest
 from langchain_core.messages import AIMessage

@@ -156,7 +156,8 @@ async def test_retries_after_a_deadlock(database: Database) -> None:
         await asyncio.gather(*(database.write(partial(change, order=order)) for order in ("ab", "ba")))
     found = await database.read(lambda connection: search_threads(connection, "me", 100, 0))
     assert [thread.title for thread in found] == ["xx", "xx"]
-    assert len(tried) == 3
+    # A second attempt may meet the other one again, which has not been woken yet.
+    assert tried.count("ab") >= 2 and tried.count("ba") == 1
 
 
 async def test_refuses_events_of_an_old_attempt(database: Database) -> None:

@@ -1,5 +1,6 @@
 """Differences between OpenAI-compatible vendors: request fields and error formats. Limits of responses."""
 
+import asyncio
 import re
 import reprlib
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -247,6 +248,10 @@ class ResponseMeter:
             )
 
 
+MAX_BYTES_AT_ONCE = 1024 * 1024
+"""Bytes after which others may use the event loop."""
+
+
 def limit_responses(model: BaseChatModel) -> None:
     """Limit the size of the responses that an OpenAI SDK reads: it collects a line until it ends.
 
@@ -264,10 +269,14 @@ async def _limit_async(response: Any) -> None:
     read = response.aiter_bytes
 
     async def aiter_bytes(chunk_size: int | None = None) -> AsyncIterator[bytes]:
-        meter = _create_meter(response)
+        meter, taken = _create_meter(response), 0
         async with aclosing(read(chunk_size)) as parts:
             async for part in parts:
                 meter.add(part)
+                taken += len(part)
+                if taken > MAX_BYTES_AT_ONCE:  # a few kilobytes expand to many megabytes without a wait
+                    taken = 0
+                    await asyncio.sleep(0)
                 yield part
 
     response.aiter_bytes = aiter_bytes
