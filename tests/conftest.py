@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +19,8 @@ from deerflow.harness import Harness, open_harness
 from deerflow.persistence.engine import schema, sqlite
 from deerflow.persistence.engine.sqlite import create_sqlite_engine
 from deerflow.sandbox.local.toolbox import ToolboxBuilder
+from deerflow.skills import index
+from deerflow.skills.folders import Category, DiscoveredSkills, builtin_root, find_skills
 from tests.servers import PostgresServer, postgres, redis, shared_folder
 from tests.support import OpenHarness, user_cache
 from tests.watchdog import WATCHDOG
@@ -122,6 +124,28 @@ def fast_migration(database_template: Engine, monkeypatch: pytest.MonkeyPatch) -
         schema.migrate(engine)
 
     monkeypatch.setattr(sqlite, "migrate", copy_or_migrate)
+
+
+@pytest.fixture(scope="session")
+def builtin_skills() -> tuple[Sequence[Path], DiscoveredSkills]:
+    """Return the folders and the contents of the built-in skills."""
+    folders: list[Path] = []
+    return folders, find_skills(builtin_root(), "public", folders.append)
+
+
+@pytest.fixture(autouse=True)
+def fast_skills(builtin_skills: tuple[Sequence[Path], DiscoveredSkills], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read the built-in skills once: every harness would parse the same files."""
+    folders, found = builtin_skills
+
+    def copy_or_find(root: Path, category: Category, on_folder: Callable[[Path], object] = str) -> DiscoveredSkills:
+        if root != builtin_root():
+            return find_skills(root, category, on_folder)
+        for folder in folders:
+            on_folder(folder)
+        return DiscoveredSkills(list(found.skills), list(found.rejected))
+
+    monkeypatch.setattr(index, "find_skills", copy_or_find)
 
 
 @pytest.fixture

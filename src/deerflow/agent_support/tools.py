@@ -46,28 +46,20 @@ def respond_with_update(runtime: ToolRuntime[RunContext], text: str, **update: A
 
 @dataclass(frozen=True, slots=True)
 class DescribedFunction:
-    """Function with the schema of its arguments, which takes milliseconds to compute."""
+    """Function with the tool that describes it to models. The schema takes milliseconds to compute."""
 
     function: Callable[..., Any]
-    schema: TypeBaseModel
+    template: StructuredTool
 
     def as_tool(self, **settings: object) -> BaseTool:
         """Return the tool with `settings` bound."""
-        awaited = inspect.iscoroutinefunction(self.function)
-        call = bind_settings(self.function, settings)
-        return StructuredTool(
-            name=self.function.__name__,
-            description=self.schema.__doc__ or self.function.__name__,
-            args_schema=self.schema,
-            func=None if awaited else call,
-            coroutine=call if awaited else None,
-            metadata={mark: True for mark in MARKS if getattr(self.function, mark, False)} or None,
-        )
+        field = "coroutine" if self.template.coroutine else "func"
+        return self.template.model_copy(update={field: bind_settings(self.function, settings)})
 
 
 @cache  # all agents use the same functions
 def describe_function(function: Callable[..., Any], *settings: str) -> DescribedFunction:
-    """Return `function` with its schema; `settings` are bound later and not shown to the model.
+    """Return `function` with its description; `settings` are bound later and not shown to the model.
 
     Raises:
         ConfigError: The function has no such parameter.
@@ -78,7 +70,17 @@ def describe_function(function: Callable[..., Any], *settings: str) -> Described
     left_out = [*settings, "callbacks"]
     visible = hide_runtime(function, settings)
     schema = create_schema_from_function(name, visible, filter_args=left_out, parse_docstring=True)
-    return DescribedFunction(function, schema)
+    awaited = inspect.iscoroutinefunction(function)
+    template = StructuredTool(
+        name=name,
+        description=schema.__doc__ or name,
+        args_schema=schema,
+        func=None if awaited else function,
+        coroutine=function if awaited else None,
+        metadata={mark: True for mark in MARKS if getattr(function, mark, False)} or None,
+    )
+    _ = template.tool_call_schema  # computed once; copies of the template keep it
+    return DescribedFunction(function, template)
 
 
 def as_tool(function: Callable[..., Any], **settings: object) -> BaseTool:
