@@ -26,6 +26,8 @@ USE_LOADERS = {
 """Modules that may import by string."""
 MEMORY = re.compile(r"memor(y|ies)", re.IGNORECASE)
 GUARDRAILS = re.compile(r"guardrail|budget|policy", re.IGNORECASE)
+MODULES, LINES, LINES_PER_ADDED_MODULE = 480, 75_000, 150
+"""Modules that so many lines may have; new features may add modules, but no small ones."""
 CROSS_CUTTING = {"domain", "harness", "testing", "agents", "persistence"}
 """Packages that name every capability: data, composition, tables and the chain."""
 
@@ -87,7 +89,7 @@ def sizes(modules: list[Module]) -> Iterator[Row]:
     """Yield the rows about modules and folders."""
     lines = [module.lines for module in modules]
     folders = Counter(str(module.path.parent.relative_to(SOURCE)) for module in modules)
-    yield at_most("modules", len(modules), 480)
+    yield at_most("modules", len(modules), MODULES + max(0, sum(lines) - LINES) // LINES_PER_ADDED_MODULE)
     median = statistics.median(lines)
     yield Row("median lines of a module", median, ">= 110", median >= 110)
     yield at_most("largest module", max(lines), 400, [module.name for module in modules if module.lines > 400])

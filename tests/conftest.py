@@ -3,11 +3,14 @@
 import asyncio
 import gc
 import os
+import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import certifi
 import pytest
 from hypothesis import Phase, settings
 from langchain_core.language_models import BaseChatModel
@@ -102,6 +105,21 @@ def watchdog() -> Iterator[None]:
     yield
     if problems := WATCHDOG.take_problems():
         pytest.fail("\n".join(problems))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fast_certificates() -> Iterator[None]:
+    """Trust no public authority: to load them takes each HTTP client 20 ms, and tests reach no public server."""
+    load = ssl.SSLContext.load_verify_locations
+    public = certifi.where()
+
+    def load_others(context: ssl.SSLContext, cafile: Any = None, capath: Any = None, cadata: Any = None) -> None:
+        if cafile != public:
+            load(context, cafile, capath, cadata)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ssl.SSLContext, "load_verify_locations", load_others)
+        yield
 
 
 @pytest.fixture(scope="session")
