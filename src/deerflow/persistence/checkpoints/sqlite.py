@@ -2,11 +2,12 @@
 
 import json
 import sqlite3
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, cast
 
 import aiosqlite
 import orjson
@@ -40,6 +41,7 @@ from deerflow.persistence.engine.database import Database, DatabaseLocation, tra
 from deerflow.persistence.engine.schema import IdFile, locate_id_file
 from deerflow.persistence.engine.sqlite import (
     BUSY_TIMEOUT_S,
+    PAUSE_S,
     DatabaseFile,
     InsertStatement,
     SqliteDatabase,
@@ -61,6 +63,8 @@ INSERT_WRITE = """
 INSERT OR {} INTO writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
+SLOW_READ_S = 0.02
+"""Time of a read, with the parsing of the state, from which on checkpoints are read in a thread for a while."""
 RUN_OF_CHECKPOINT = f"json_extract(CAST(metadata AS TEXT), '$.{RUN_KEY}')"
 
 
@@ -79,11 +83,78 @@ def open_checkpointer(
     return open_postgres_checkpoints(location)
 
 
+class LoopCursor:
+    """Cursor with the interface of `aiosqlite` that reads on the event loop: a hand-over to a thread takes longer."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._cursor = connection.cursor()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._cursor.close()
+
+    async def execute(self, statement: str, values: Sequence[object] = ()) -> None:
+        """Execute a query."""
+        self._cursor.execute(statement, values)
+
+    async def fetchone(self) -> Any:
+        """Return the next row, None if there is no more."""
+        return self._cursor.fetchone()
+
+    async def fetchall(self) -> list[Any]:
+        """Return all other rows."""
+        return self._cursor.fetchall()
+
+
+class LoopReader(VersionedSaver, AsyncSqliteSaver):
+    """Reads single checkpoints on the event loop, until the disk is slow."""
+
+    def __init__(self, file: Path, slow_s: float = SLOW_READ_S) -> None:
+        """Open `file`, which has its tables. After a read that took longer than `slow_s` it refuses for a while."""
+        self._file = sqlite3.connect(file, timeout=0, isolation_level=None)
+        self._file.execute("PRAGMA query_only=ON")
+        # The saver needs nothing but cursors to read a checkpoint.
+        super().__init__(cast(aiosqlite.Connection, self), serde=create_serializer())
+        self.is_setup = True
+        self._slow_s = slow_s
+        self._avoid_until = 0.0
+
+    def cursor(self) -> LoopCursor:
+        """Return a cursor."""
+        return LoopCursor(self._file)
+
+    @property
+    def is_fast(self) -> bool:
+        """Whether the last reads were fast."""
+        return time.monotonic() >= self._avoid_until
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return a checkpoint."""
+        began = time.monotonic()
+        try:
+            return await super().aget_tuple(config)
+        finally:
+            if (now := time.monotonic()) - began > self._slow_s:
+                self._avoid_until = now + PAUSE_S
+
+    def read_latest(self, thread_id: str) -> tuple[bytes, str] | None:
+        """Return metadata and id of the latest checkpoint of a thread."""
+        found: tuple[bytes, str] | None = self._file.execute(SELECT_LATEST, (thread_id,)).fetchone()
+        return found
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
 class SqliteCheckpoints(VersionedSaver, AsyncSqliteSaver):
     """LangGraph's SQLite checkpointer with state versions, deletion by run, named errors and a faster writer."""
 
     inserter: CheckpointInserter
-    """Set when the tables exist."""
+    reader: LoopReader
+    """Both are set when the tables exist."""
 
     def __init__(self, connection: aiosqlite.Connection, file: Path) -> None:
         super().__init__(connection, serde=create_serializer())
@@ -100,7 +171,8 @@ class SqliteCheckpoints(VersionedSaver, AsyncSqliteSaver):
         """Return a checkpoint."""
         await self.inserter.flush_for_reading()
         with translate_driver_errors():
-            return await super().aget_tuple(config)
+            reading = self.reader.aget_tuple if self.reader.is_fast else super().aget_tuple
+            return await reading(config)
 
     async def alist(
         self,
@@ -162,8 +234,7 @@ class SqliteCheckpoints(VersionedSaver, AsyncSqliteSaver):
         """Return the version of a thread's state, None when it has none."""
         await self.inserter.flush_for_reading()
         with translate_driver_errors():
-            async with self.lock, self.conn.execute(SELECT_LATEST, (thread_id,)) as cursor:
-                row = await cursor.fetchone()
+            row = self.reader.read_latest(thread_id)
         if row is None:
             return None
         follow_checkpoint(row[1])
@@ -218,13 +289,14 @@ async def open_sqlite_checkpoints(
             await saver.setup()
             if database_id is not None:
                 await check_id(connection, locate_id_file(file), database_id)
-            saver.inserter = CheckpointInserter(file, saver.guard)
+            saver.inserter, saver.reader = CheckpointInserter(file, saver.guard), LoopReader(file)
             if database is not None:
                 database.attach(saver.inserter)
         try:
             yield saver
         finally:
             await saver.inserter.aclose()
+            saver.reader.close()
 
 
 async def check_id(connection: aiosqlite.Connection, id_file: IdFile, database_id: str) -> None:
