@@ -7,9 +7,10 @@ from langchain.agents import create_agent
 from langgraph.checkpoint.memory import InMemorySaver
 
 from deerflow.agent_support.thread_state import ThreadState
-from deerflow.agents.middlewares.title_middleware import TitleMiddleware, truncate_title, write_title
+from deerflow.agents.middlewares.title_middleware import TitleMiddleware, write_title
 from deerflow.config.sections.runs import TitleConfig
 from deerflow.domain.errors import ModelUnavailable
+from deerflow.domain.threads import truncate_title
 from deerflow.domain.usage import BudgetSpent, ModelCallRequest, ModelCallUsage, Reservation, SpendingLimit
 from deerflow.testing import ScriptedModel
 

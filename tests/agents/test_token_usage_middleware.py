@@ -3,11 +3,11 @@
 from typing import Any
 
 from langchain.agents import create_agent
+from langchain.agents.middleware import ModelResponse
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from deerflow.agent_support.replies import Reply
 from deerflow.agent_support.thread_state import ThreadState
 from deerflow.agents.middlewares.token_usage_middleware import TokenUsageMiddleware, add_turn_usage
 from deerflow.testing import Answer, ScriptedModel, Usage, calling
@@ -29,7 +29,7 @@ def turn_usages(messages: list[Any]) -> list[tuple[int, int, int]]:
 
 
 def test_a_reply_without_usage_is_unchanged() -> None:
-    reply = Reply([AIMessage("hi")])
+    reply: ModelResponse[Any] = ModelResponse([AIMessage("hi")])
     assert add_turn_usage([HumanMessage("hi")], reply) is reply
 
 

@@ -26,7 +26,10 @@ LAZY_MODULES = (
     "deerflow.agents.lead_agent.agent",
     "deerflow.community.ddg_search.tools",
     "deerflow.community.web_fetch.tools",
+    "deerflow.harness.run_context",
     "deerflow.models.openai_compatible.client",
+    "deerflow.runtime.runs.worker",
+    "deerflow.services.prompt_assistance",
 )
 """Modules that a server imports with its first run."""
 DELAY_MS = 5.0

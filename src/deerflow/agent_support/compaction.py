@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from langchain.agents.middleware.todo import Todo
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMessage
 
 from deerflow.agent_support.replies import is_user_message
 from deerflow.agent_support.tokens import clip_message, clip_text, count_message_tokens, count_text_tokens, count_tokens
 from deerflow.domain.errors import ModelError
+
+if TYPE_CHECKING:
+    from langchain.agents.middleware.todo import Todo
 
 PINNED = "pinned"
 """Key of messages that compaction never drops."""
@@ -86,7 +89,9 @@ def format_transcript(messages: Sequence[BaseMessage], limit: int) -> str:
     return "\n".join(texts)
 
 
-def verify_summary(summary: str, before: str, dropped: Sequence[BaseMessage], todos: Sequence[Todo], limit: int) -> str:
+def verify_summary(
+    summary: str, before: str, dropped: Sequence[BaseMessage], todos: "Sequence[Todo]", limit: int
+) -> str:
     """Return a reliable summary within `limit` tokens from what the model wrote.
 
     Lines with a path or number that does not occur in the conversation are removed; when few lines are left, an extract

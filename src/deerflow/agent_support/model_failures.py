@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage
 
 from deerflow.domain.errors import (
@@ -17,6 +16,9 @@ from deerflow.domain.errors import (
 )
 from deerflow.models.factory import ENTRY_KEY
 from deerflow.models.openai_compatible.vendors import parse_retry_after
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
 
 FailureReason: TypeAlias = Literal["rate_limited", "unavailable", "timeout", "stream_cut", "quota", "auth", "rejected"]
 
@@ -115,7 +117,7 @@ def _is_about_quota(text: str) -> bool:
     return any(word in text for word in QUOTA_TEXTS)
 
 
-def get_model_name(model: BaseChatModel, message: AIMessage | None) -> str:
+def get_model_name(model: "BaseChatModel", message: AIMessage | None) -> str:
     """Return the configured name of `model`; for a model that is not configured, the name it reports."""
     entry = (model.metadata or {}).get(ENTRY_KEY)
     reported = message.response_metadata.get("model_name") if message is not None else None

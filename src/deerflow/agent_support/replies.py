@@ -7,23 +7,26 @@ import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import orjson
-from langchain.agents.middleware.types import ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.messages.tool import ToolCall
-from langgraph.prebuilt.tool_node import ToolCallRequest
 
-from deerflow.domain.context import RunContext
+if TYPE_CHECKING:
+    from langchain.agents.middleware.types import ModelRequest, ModelResponse
+    from langgraph.prebuilt.tool_node import ToolCallRequest
 
-Request: TypeAlias = ModelRequest[RunContext]
-Reply: TypeAlias = ModelResponse[Any]
+    from deerflow.domain.context import RunContext
+
+# For annotations only: a server starts without the modules of these classes.
+Request: TypeAlias = "ModelRequest[RunContext]"
+Reply: TypeAlias = "ModelResponse[Any]"
 ModelHandler: TypeAlias = Callable[[Request], Reply]
 AsyncModelHandler: TypeAlias = Callable[[Request], Awaitable[Reply]]
 ToolResult = TypeVar("ToolResult")
-ToolHandler: TypeAlias = Callable[[ToolCallRequest], ToolResult]
-AsyncToolHandler: TypeAlias = Callable[[ToolCallRequest], Awaitable[ToolResult]]
+ToolHandler: TypeAlias = Callable[["ToolCallRequest"], ToolResult]
+AsyncToolHandler: TypeAlias = Callable[["ToolCallRequest"], Awaitable[ToolResult]]
 
 HIDDEN = "hide_from_ui"
 EARLIER_NOTES = "earlier_notes"
@@ -91,6 +94,13 @@ def end_with_sentence(message: AIMessage, sentence: str, metadata: Mapping[str, 
     text = f"{message.text.rstrip()}\n\n{sentence}".lstrip()
     noted = {**message.response_metadata, **metadata}
     return replace_tool_calls(message, ()).model_copy(update={"content": text, "response_metadata": noted})
+
+
+def strip_reasoning(text: str) -> str:
+    """Return `text` without leading reasoning; unclosed reasoning leaves nothing."""
+    before, begins, rest = text.partition("<think>")
+    _, ends, after = rest.partition("</think>")
+    return before + after if begins and ends else before
 
 
 def emit_retry_event(

@@ -1,12 +1,14 @@
 """Cautious token estimates that need no tokenizer."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
-from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
+
+if TYPE_CHECKING:
+    from langchain_core.tools import BaseTool
 
 BYTES_PER_TOKEN = 3
 """English takes 4 and more, code about 3, Chinese 3 to 4."""
@@ -41,7 +43,7 @@ def count_tokens(messages: Iterable[BaseMessage]) -> int:
     return sum(map(count_message_tokens, messages))
 
 
-def count_tool_tokens(tools: Sequence[BaseTool | dict[str, Any]]) -> int:
+def count_tool_tokens(tools: "Sequence[BaseTool | dict[str, Any]]") -> int:
     """Return the estimated tokens of the schemas of `tools`."""
     return sum(_count_json_tokens(convert_to_openai_tool(tool)) for tool in tools)
 

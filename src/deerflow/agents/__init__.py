@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 from langchain_core.runnables import RunnableConfig
 
 from deerflow.agents.features import RuntimeFeatures
-from deerflow.agents.ordering import Next, Prev
 from deerflow.agents.spec import AgentGraph
 
 if TYPE_CHECKING:
     from deerflow.agents.factory import create_deerflow_agent
+    from deerflow.agents.ordering import Next, Prev
 
 __all__ = ["Next", "Prev", "RuntimeFeatures", "create_deerflow_agent", "make_lead_agent"]
 
@@ -35,9 +35,13 @@ def _build(config: RunnableConfig) -> AgentGraph:
 
 
 def __getattr__(name: str) -> object:
-    """Import `create_deerflow_agent` on first use: it loads every middleware, and a server starts without them."""
+    """Import on first use what loads LangChain's agents: a server starts without them."""
     if name == "create_deerflow_agent":
         from deerflow.agents.factory import create_deerflow_agent
 
         return create_deerflow_agent
+    if name in ("Next", "Prev"):
+        from deerflow.agents import ordering
+
+        return getattr(ordering, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,7 +5,13 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from langchain.agents.middleware import AgentMiddleware, ExtendedModelResponse, ModelCallResult, ToolCallRequest
+from langchain.agents.middleware import (
+    AgentMiddleware,
+    ExtendedModelResponse,
+    ModelCallResult,
+    ModelResponse,
+    ToolCallRequest,
+)
 from langchain_core.messages import AIMessage
 from langgraph.types import Command
 
@@ -142,7 +148,7 @@ class ComposedToolCalls(ComposedMiddleware):
 def split_reply(result: ModelCallResult[Any]) -> tuple[Reply, list[Command[Any]]]:
     """Return the reply and its state updates."""
     if isinstance(result, AIMessage):
-        return Reply(result=[result]), []
+        return ModelResponse(result=[result]), []
     if isinstance(result, ExtendedModelResponse):
         return result.model_response, [result.command] if result.command is not None else []
     return result, []

@@ -8,6 +8,7 @@ from typing import Any
 from langchain.agents import AgentState, create_agent
 from langchain.agents import factory as langchain_factory
 from langchain_core.language_models import BaseChatModel
+from langchain_core.outputs import ChatResult
 from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langsmith import get_current_run_tree, traceable
@@ -114,3 +115,19 @@ def trace_if_enabled(**options: Any) -> Callable[[Callable[..., Any]], Callable[
         return call
 
     return decorate
+
+
+def build_state_graph(checkpointer: BaseCheckpointSaver[str]) -> AgentGraph:
+    """Build a graph that reads and repairs the state in `checkpointer`, independent of models."""
+    return create_agent(UnusedModel(), state_schema=ThreadState, context_schema=RunContext, checkpointer=checkpointer)
+
+
+class UnusedModel(BaseChatModel):
+    """Placeholder for a graph that needs a model but never calls it."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "none"
+
+    def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
+        raise NotImplementedError("a graph that only holds states was asked to answer")

@@ -1,11 +1,12 @@
 """Feature switches of an agent."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
-from langchain.agents.middleware import AgentMiddleware
+if TYPE_CHECKING:
+    from deerflow.agents.ordering import AnyMiddleware
 
-Feature = bool | AgentMiddleware[Any, Any, Any]
+Feature: TypeAlias = "bool | AnyMiddleware"
 """True: the built-in one. False: none. An instance: that one in its place."""
 
 

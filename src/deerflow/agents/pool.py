@@ -3,14 +3,14 @@
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from langchain_core.language_models import BaseChatModel
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from deerflow.agents.custom_agents import CustomAgents
-from deerflow.agents.spec import BOOTSTRAP_SKILL, AgentGraph, AgentPlan, AgentSettings, build_state_graph
+from deerflow.agents.spec import BOOTSTRAP_SKILL, AgentGraph, AgentPlan, AgentSettings
 from deerflow.config.sections.agents import CustomAgent
 from deerflow.config.sections.models import ModelConfig, PricingConfig
 from deerflow.domain.identity import LOCAL_USER
@@ -22,12 +22,14 @@ from deerflow.models.factory import ModelCatalog
 from deerflow.skills.catalog import filter_skills
 from deerflow.skills.index import SkillIndex
 from deerflow.skills.skill import Skill, SkillSet
-from deerflow.subagents.execution import Subagent
 
 if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+
     from deerflow.agents.lead_agent.agent import LeadAgent
     from deerflow.agents.tool_cards import PolicyCard, ToolCard
     from deerflow.models.demo.scripts import StarterPrompt
+    from deerflow.subagents.execution import Subagent
 
 logger = logging.getLogger(__name__)
 
@@ -113,7 +115,13 @@ class AgentPool:
         self._skills = skills
         self._environment = environment
         self._mcp = mcp
-        self.state_graph = build_state_graph(checkpointer)
+
+    @cached_property
+    def state_graph(self) -> AgentGraph:
+        """Graph that only reads and repairs state. Imports and builds on first use, so it blocks."""
+        from deerflow.agents.factory import build_state_graph
+
+        return build_state_graph(self._checkpointer)
 
     @property
     def catalog(self) -> ModelCatalog:
@@ -126,7 +134,7 @@ class AgentPool:
 
     def get_cached_graph(
         self, spec: AgentSpec, user_id: str = DEFAULT_USER, settings: AgentSettings | None = None
-    ) -> AgentGraph | None:
+    ) -> "AgentGraph | None":
         """Return the graph for `spec` if it is cached. Checks a few file stamps only, so it does not block."""
         generation, found = self._generation(settings), self._skills.get_cached(user_id)
         return None if found is None else generation.graphs.get(self._key(spec, found, user_id))
@@ -148,14 +156,14 @@ class AgentPool:
 
     def get_cached_subagent(
         self, spec: AgentSpec, subagent_type: str, user_id: str = DEFAULT_USER, settings: AgentSettings | None = None
-    ) -> Subagent | None:
+    ) -> "Subagent | None":
         """Return the subagent of a type if it is cached. Does not block."""
         generation, found = self._generation(settings), self._skills.get_cached(user_id)
         return None if found is None else generation.subagents.get((self._key(spec, found, user_id), subagent_type))
 
     def get_subagent(
         self, spec: AgentSpec, subagent_type: str, user_id: str = DEFAULT_USER, settings: AgentSettings | None = None
-    ) -> Subagent | None:
+    ) -> "Subagent | None":
         """Return the subagent of a type for the agent of `spec`, or None if the type is unknown. Blocks."""
         generation = self._generation(settings)
         key = self._key(spec, self._skills.read(user_id), user_id)
@@ -226,7 +234,7 @@ class AgentPool:
         taken, given = graph.get_input_jsonschema(), graph.get_output_jsonschema()
         return {"input_schema": taken, "output_schema": given, "state_schema": given}
 
-    def title_model(self, spec: AgentSpec, settings: AgentSettings, name: str | None) -> BaseChatModel | None:
+    def title_model(self, spec: AgentSpec, settings: AgentSettings, name: str | None) -> "BaseChatModel | None":
         """Return the model that writes titles: the named one, or that of the run. Blocks.
 
         None for a model with `writes_titles = False`, such as one that only plays scripts, unless it is named.
@@ -241,7 +249,7 @@ class AgentPool:
             model = catalog.create(entry.name, thinking_enabled=False)
         return model if getattr(model, "writes_titles", True) else None
 
-    def side_model(self, name: str | None) -> BaseChatModel:
+    def side_model(self, name: str | None) -> "BaseChatModel":
         """Return the model for calls outside of runs: the named one, the default, or the model that replaces all."""
         return self.plan.model or self.catalog.create(name)
 
@@ -297,11 +305,11 @@ class PinnedAgents:
     pool: AgentPool
     settings: AgentSettings
 
-    def get_cached_subagent(self, spec: AgentSpec, subagent_type: str, user_id: str) -> Subagent | None:
+    def get_cached_subagent(self, spec: AgentSpec, subagent_type: str, user_id: str) -> "Subagent | None":
         """Return the subagent of a type if it is cached. Does not block."""
         return self.pool.get_cached_subagent(spec, subagent_type, user_id, self.settings)
 
-    def get_subagent(self, spec: AgentSpec, subagent_type: str, user_id: str) -> Subagent | None:
+    def get_subagent(self, spec: AgentSpec, subagent_type: str, user_id: str) -> "Subagent | None":
         """Return the subagent of a type, or None if the type is unknown. Blocks."""
         return self.pool.get_subagent(spec, subagent_type, user_id, self.settings)
 

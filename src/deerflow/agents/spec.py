@@ -2,18 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from langchain.agents import create_agent
-from langchain_core.language_models import BaseChatModel
-from langchain_core.outputs import ChatResult
 from langchain_core.runnables import RunnableConfig
-from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.graph.state import CompiledStateGraph
 
-from deerflow.agent_support.thread_state import ThreadState
 from deerflow.agents.features import RuntimeFeatures
-from deerflow.agents.ordering import AnyMiddleware
 from deerflow.config.sections.agents import (
     AcpAgentConfig,
     SkillEvolutionConfig,
@@ -26,29 +19,18 @@ from deerflow.config.sections.memory import MemoryConfig
 from deerflow.config.sections.models import ModelConfig
 from deerflow.config.sections.runs import LlmCallConfig, LoopDetectionConfig, TitleConfig
 from deerflow.config.sections.tools import ReadBeforeWriteConfig, ToolConfig, ToolOutputConfig, ToolSearchConfig
-from deerflow.domain.context import RunContext
 from deerflow.domain.runs import AgentSpec
 from deerflow.guardrails.call_context import EgressCapability
 from deerflow.subagents.types import SubagentConfig
 
-AgentGraph = CompiledStateGraph[Any, RunContext, Any, Any]
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+    from langgraph.graph.state import CompiledStateGraph
 
+    from deerflow.agents.ordering import AnyMiddleware
+    from deerflow.domain.context import RunContext
 
-def build_state_graph(checkpointer: BaseCheckpointSaver[str]) -> AgentGraph:
-    """Build a graph that reads and repairs the state in `checkpointer`, independent of models."""
-    return create_agent(UnusedModel(), state_schema=ThreadState, context_schema=RunContext, checkpointer=checkpointer)
-
-
-class UnusedModel(BaseChatModel):
-    """Placeholder for a graph that needs a model but never calls it."""
-
-    @property
-    def _llm_type(self) -> str:
-        return "none"
-
-    def _generate(self, *args: Any, **kwargs: Any) -> ChatResult:
-        raise NotImplementedError("a graph that only holds states was asked to answer")
-
+AgentGraph: TypeAlias = "CompiledStateGraph[Any, RunContext, Any, Any]"
 
 BOOTSTRAP_SKILL = "bootstrap"
 """The one skill of an agent that makes agents."""
@@ -58,9 +40,9 @@ BOOTSTRAP_SKILL = "bootstrap"
 class AgentPlan:
     """Overrides of an embedding program for all agents."""
 
-    model: BaseChatModel | None = None
+    model: "BaseChatModel | None" = None
     features: RuntimeFeatures | None = None
-    extra_middleware: Sequence[AnyMiddleware] = ()
+    extra_middleware: "Sequence[AnyMiddleware]" = ()
     subagents: Sequence[SubagentConfig] = ()
 
 

@@ -108,7 +108,7 @@ class BudgetMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
         except BudgetSpent:
             return None
 
-    def _final_request(self, request: Request, budget: ModelBudget) -> Request | None:
+    def _final_request(self, request: Request, budget: ModelBudget) -> "Request | None":
         """Return the final request: without tools, with as much of the conversation as the budget allows."""
         room = budget.get_final_call_limits(self._describe_call(request).model)
         system = SystemMessage(self._prompt)
@@ -164,7 +164,7 @@ class MeteringMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
         finally:
             self._record(request, reply)
 
-    def _record(self, request: Request, reply: Reply | None) -> None:
+    def _record(self, request: Request, reply: "Reply | None") -> None:
         run = find_run_context(request.runtime.context)
         if run is None or run.meter is None:
             return

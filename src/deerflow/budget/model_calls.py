@@ -6,13 +6,11 @@ from array import array
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import orjson
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, ToolMessage
-from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
-from langchain_core.tools import BaseTool
+from langchain_core.runnables import RunnableConfig
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from deerflow.agent_support.compaction import SUMMARY_ID
@@ -35,6 +33,11 @@ from deerflow.domain.usage import (
 )
 from deerflow.models.usage import read_counts
 
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.runnables import Runnable
+    from langchain_core.tools import BaseTool
+
 logger = logging.getLogger(__name__)
 
 MESSAGE_BYTES = 64
@@ -56,7 +59,7 @@ FREE_FAILURES = frozenset({"rate_limited", "quota", "auth", "rejected"})
 
 def describe_call(
     caller: str,
-    model: BaseChatModel,
+    model: "BaseChatModel",
     messages: Sequence[BaseMessage],
     *,
     tools: str = "",
@@ -93,26 +96,26 @@ def min_tokens(messages: Sequence[BaseMessage]) -> int:
     return sum(len(message.text) for message in messages) // MAX_TOKEN_CHARS
 
 
-def max_output(model: BaseChatModel) -> int:
+def max_output(model: "BaseChatModel") -> int:
     """Return the output limit from the settings of the model."""
     configured = getattr(model, find_limit_field(model), None)
     return configured if isinstance(configured, int) and configured > 0 else DEFAULT_MAX_OUTPUT
 
 
-def min_output(model: BaseChatModel) -> int:
+def min_output(model: "BaseChatModel") -> int:
     """Return the smallest useful output limit: endpoints reject a limit that thinking uses up."""
     thinking = getattr(model, "thinking", None)
     budget = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
     return budget + OUTPUT_AFTER_THINKING if isinstance(budget, int) else MIN_OUTPUT
 
 
-def find_limit_field(model: BaseChatModel) -> str:
+def find_limit_field(model: "BaseChatModel") -> str:
     """Return the field of the model class that limits the output."""
     known = type(model).model_fields
     return next((name for name in LIMIT_FIELDS if name in known), LIMIT_FIELDS[0])
 
 
-def limit_output(model: BaseChatModel, grant: Reservation) -> dict[str, Any]:
+def limit_output(model: "BaseChatModel", grant: Reservation) -> dict[str, Any]:
     """Return the model setting that keeps an answer within the reservation."""
     return {find_limit_field(model): grant.output_tokens}
 
@@ -154,11 +157,13 @@ def is_free_failure(error: BaseException | None) -> bool:
 async def ask_best_effort(
     budget: ModelBudget | None,
     caller: str,
-    model: BaseChatModel,
+    model: "BaseChatModel",
     messages: Sequence[BaseMessage],
     config: RunnableConfig,
 ) -> AIMessage | None:
     """Return the answer to a call outside the agent loop; empty when it fails, None when the budget is used up."""
+    from langchain_core.runnables import RunnableLambda
+
     empty: Runnable[Any, AIMessage] = RunnableLambda(lambda _: AIMessage(""))
     try:
         return await ask_within_budget(budget, caller, model, messages, config, empty)
@@ -169,10 +174,10 @@ async def ask_best_effort(
 async def ask_within_budget(
     budget: ModelBudget | None,
     caller: str,
-    model: BaseChatModel,
+    model: "BaseChatModel",
     messages: Sequence[BaseMessage],
     config: RunnableConfig,
-    *fallbacks: Runnable[Any, AIMessage],
+    *fallbacks: "Runnable[Any, AIMessage]",
 ) -> AIMessage:
     """Return a model's answer within the budget, if there is one; `fallbacks` answer when the model fails.
 
@@ -200,8 +205,8 @@ def max_side_call_output(budget: ModelBudget) -> int:
 
 
 def add_fallbacks(
-    model: Runnable[Any, AIMessage], fallbacks: Sequence[Runnable[Any, AIMessage]]
-) -> Runnable[Any, AIMessage]:
+    model: "Runnable[Any, AIMessage]", fallbacks: "Sequence[Runnable[Any, AIMessage]]"
+) -> "Runnable[Any, AIMessage]":
     """Return the model with its fallbacks."""
     return model.with_fallbacks(list(fallbacks)) if fallbacks else model
 
@@ -357,7 +362,7 @@ def describe_message(message: BaseMessage) -> tuple[BaseMessage, int, int]:
     return message, hash(to_hashable(sent)) & ~1 | bool(notes.get(HIDDEN)), count_message_tokens(message)
 
 
-def describe_tools(tools: Sequence[BaseTool | dict[str, Any]]) -> ToolSchemas:
+def describe_tools(tools: "Sequence[BaseTool | dict[str, Any]]") -> ToolSchemas:
     """Return the names, a hash and the estimated tokens of tools."""
     schemas = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool) for tool in tools]
     names = frozenset(str(schema.get("function", schema).get("name")) for schema in schemas)

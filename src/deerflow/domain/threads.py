@@ -1,5 +1,6 @@
 """Threads, as all packages above the database see them."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -153,3 +154,38 @@ def check_namespace(labels: Sequence[str], *, may_be_empty: bool = False) -> Nam
     if len(".".join(labels)) > MAX_NAMESPACE_CHARS:
         raise InvalidRequest(f"a namespace must not be longer than {MAX_NAMESPACE_CHARS} characters")
     return tuple(labels)
+
+
+ELLIPSIS = "…"
+SLASH_COMMAND = re.compile(r"\s*/[a-z0-9]+(?:-[a-z0-9]+)*(?:\s+|\Z)")
+ATTACHMENT_TAGS = ("file", "files", "uploaded_files")
+"""Elements by which clients put attached files into the text of a message."""
+
+
+def derive_title(text: str, max_chars: int) -> str:
+    """Return the first words of a message as a title; a slash command or an attached file is none."""
+    for tag in ATTACHMENT_TAGS:
+        text = remove_elements(text, tag)
+    return truncate_title(SLASH_COMMAND.sub("", text, count=1) if SLASH_COMMAND.match(text) else text, max_chars)
+
+
+def remove_elements(text: str, tag: str) -> str:
+    """Return `text` without the elements of a tag."""
+    kept, rest = [], text
+    while rest:
+        before, found, rest = rest.partition(f"<{tag}")
+        kept.append(before)
+        if found and not rest.startswith((" ", ">")):  # another tag that begins the same
+            kept.append(found)
+        elif found:
+            rest = rest.partition(f"</{tag}>")[2]
+    return "".join(kept)
+
+
+def truncate_title(text: str, max_chars: int) -> str:
+    """Return the beginning of `text` on one line, cut between words; empty if there is no text."""
+    line = " ".join(text.split())
+    if len(line) <= max_chars:
+        return line
+    cut = line[: max_chars - len(ELLIPSIS)]
+    return (cut.rsplit(" ", 1)[0] if " " in cut else cut).rstrip(" ,.;:") + ELLIPSIS

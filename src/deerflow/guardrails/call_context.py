@@ -3,10 +3,9 @@
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from langchain_core.messages import AnyMessage, BaseMessage, ToolMessage
-from langchain_core.tools import BaseTool
 
 from deerflow.agent_support.replies import is_user_message
 from deerflow.config.sections.guardrails import ToolSource
@@ -25,6 +24,9 @@ from deerflow.domain.tools import (
     SOURCE,
     UNTRUSTED,
 )
+
+if TYPE_CHECKING:
+    from langchain_core.tools import BaseTool
 
 UPLOADS, SUBAGENTS = "uploads", "subagents"
 """Sources of untrusted content other than tools."""
@@ -78,7 +80,7 @@ class EgressCapability:
     confined_servers: frozenset[str] = frozenset()
     """MCP servers without network access."""
 
-    def classify(self, tool: BaseTool | None, name: str) -> ToolTraits:
+    def classify(self, tool: "BaseTool | None", name: str) -> ToolTraits:
         """Return the traits of a tool."""
         metadata = (tool.metadata if tool is not None else None) or {}
         untrusted = bool(metadata.get(UNTRUSTED))
@@ -198,7 +200,7 @@ def iter_leaves(value: object) -> Iterator[object]:
         yield value
 
 
-def find_undeclared_arguments(arguments: Mapping[str, object], tool: BaseTool | None) -> tuple[str, ...]:
+def find_undeclared_arguments(arguments: Mapping[str, object], tool: "BaseTool | None") -> tuple[str, ...]:
     """Return the names of arguments that are not in the schema of a tool."""
     schema = tool.args_schema if tool is not None else None
     if isinstance(schema, dict):

@@ -1,14 +1,11 @@
 """Harness: opens all parts bottom up and closes them top down."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
-
-from langchain.agents.middleware import AgentMiddleware
-from langchain_core.language_models import BaseChatModel
 
 from deerflow.agents.features import RuntimeFeatures
 from deerflow.agents.spec import AgentPlan
@@ -32,6 +29,9 @@ from deerflow.services.search import index_backlog_in_background
 from deerflow.subagents.types import SubagentConfig
 
 if TYPE_CHECKING:
+    from langchain.agents.middleware import AgentMiddleware
+    from langchain_core.language_models import BaseChatModel
+
     from deerflow.services.artifacts import ArtifactService
 
 
@@ -76,20 +76,24 @@ class Harness:
 @asynccontextmanager
 async def open_harness(
     source: ConfigSource,
-    model: BaseChatModel | None = None,
+    model: "BaseChatModel | None" = None,
     *,
     features: RuntimeFeatures | None = None,
-    extra_middleware: Sequence[AgentMiddleware[Any, Any, Any]] = (),
+    extra_middleware: "Sequence[AgentMiddleware[Any, Any, Any]]" = (),
     subagents: Sequence[SubagentConfig] = (),
+    on_import: Callable[[], object] = lambda: None,
 ) -> AsyncIterator[Harness]:
-    """Open a harness for `source`, and close it in reverse order. `model` replaces every configured model."""
+    """Open a harness for `source`, and close it in reverse order. `model` replaces every configured model.
+
+    `on_import` is called when everything that runs need has been imported, which happens with the first run.
+    """
     plan = AgentPlan(model, features, extra_middleware, subagents)
     async with AsyncExitStack() as stack:
         core = await stack.enter_async_context(open_core(source, plan))
         resources = Resources(core)
         extraction = create_extraction_queue(core, resources.memory, resources.side_calls)
         await stack.enter_async_context(extract_in_background(extraction))
-        runs, deletions = await stack.enter_async_context(open_runs(core, resources, extraction))
+        runs, deletions = await stack.enter_async_context(open_runs(core, resources, extraction, on_import))
         retention = Retention(core.database, deletions, source.settings(lambda loaded: loaded.config.retention))
         await stack.enter_async_context(upkeep_in_background(deletions, retention))
         await stack.enter_async_context(index_backlog_in_background(core.database))

@@ -3,12 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.types import Interrupt
 
 from deerflow.domain.context import RunContext
 from deerflow.domain.identity import Principal
@@ -26,11 +25,12 @@ from deerflow.persistence.queries.events import WriteFunction, read_events
 from deerflow.persistence.queries.runs import is_unfinished
 from deerflow.persistence.queries.search import merge_index
 from deerflow.persistence.queries.threads import adopt_title
+from deerflow.persistence.queries.transactions import RunFinish
+from deerflow.runtime.background import shield_until_done
 from deerflow.runtime.journal.journal import Journal, RunLog
 from deerflow.runtime.runs.heartbeat import ProcessMonitor, monitor_process
 from deerflow.runtime.runs.job import Job, ResolvedSettings
 from deerflow.runtime.runs.manager import RunManager
-from deerflow.runtime.runs.worker import RunWorker
 from deerflow.runtime.stream_bridge import StreamBridge, open_bridge
 from deerflow.runtime.stream_bridge.base import EVERYBODY
 from deerflow.runtime.threads.deletion import Cleanup, Deletions, ThreadResources
@@ -39,13 +39,18 @@ from deerflow.sandbox.files.mounts import file_owner, thread_folder, user_data_f
 from deerflow.sandbox.lease import restore_files
 from deerflow.sandbox.local.usage import remove_folder
 from deerflow.sandbox.snapshots.restore import copy_tree
-from deerflow.services.prompt_assistance import TitleGenerator
-from deerflow.subagents.executor import ConcurrencyLimits, FairScheduler, SubagentExecutor
 from deerflow.tracing.logs import NewTracers, open_langsmith
 
-OpenRunContext: TypeAlias = Callable[
-    [Core, Resources, StreamBridge, SubagentExecutor, Job, RunLog], AbstractAsyncContextManager[RunContext]
-]
+if TYPE_CHECKING:
+    from langgraph.types import Interrupt
+
+    from deerflow.runtime.runs.worker import RunWorker
+    from deerflow.services.prompt_assistance import TitleGenerator
+    from deerflow.subagents.executor import ConcurrencyLimits, SubagentExecutor
+
+OpenRunContext: TypeAlias = (
+    "Callable[[Core, Resources, StreamBridge, SubagentExecutor, Job, RunLog], AbstractAsyncContextManager[RunContext]]"
+)
 
 
 class RunServices:
@@ -59,9 +64,19 @@ class RunServices:
         self._extraction = extraction
         self._bridge = bridge
         self._new_tracers = tracers
-        self._subagents = SubagentExecutor(FairScheduler(self._subagent_limits))
         self._open_context: OpenRunContext | None = None
-        self._titles = TitleGenerator(core.database, core.agents.title_model, resources.usage.record)
+
+    @cached_property
+    def _subagents(self) -> "SubagentExecutor":
+        from deerflow.subagents.executor import FairScheduler, SubagentExecutor
+
+        return SubagentExecutor(FairScheduler(self._subagent_limits))
+
+    @cached_property
+    def _titles(self) -> "TitleGenerator":
+        from deerflow.services.prompt_assistance import TitleGenerator
+
+        return TitleGenerator(self._core.database, self._core.agents.title_model, self._resources.usage.record)
 
     def resolve_settings(self) -> ResolvedSettings:
         config = self._core.source.refresh().config
@@ -87,7 +102,7 @@ class RunServices:
     async def check_state(self, thread_id: str) -> None:
         await check_state_version(self._core.checkpointer, thread_id)
 
-    async def pending_interrupts(self, thread_id: str) -> Sequence[Interrupt]:
+    async def pending_interrupts(self, thread_id: str) -> "Sequence[Interrupt]":
         return await pending_interrupts(self._core.checkpointer, thread_id)
 
     async def roll_back(self, run: RunRecord) -> None:
@@ -110,9 +125,46 @@ class RunServices:
     def redact(self, text: str) -> str:
         return self._core.source.redact(text)
 
-    def _subagent_limits(self) -> ConcurrencyLimits:
+    def _subagent_limits(self) -> "ConcurrencyLimits":
+        from deerflow.subagents.executor import ConcurrencyLimits
+
         settings = self._core.source.refresh().config.subagents
         return ConcurrencyLimits(settings.max_concurrent, settings.max_concurrent_per_user)
+
+
+class DeferredWorker:
+    """Worker that is imported with the first run: LangGraph and everything that agents use come with it."""
+
+    def __init__(self, core: Core, hooks: RunServices, on_import: Callable[[], object]) -> None:
+        self._core = core
+        self._hooks = hooks
+        self._on_import = on_import
+        self._worker: RunWorker | None = None
+        self._loading = asyncio.Lock()
+
+    async def load(self) -> "RunWorker":
+        """Return the worker. Imports it in a thread on first use."""
+        async with self._loading:
+            if self._worker is None:
+                self._worker = await asyncio.to_thread(self._create)
+                self._on_import()
+        return self._worker
+
+    async def execute(self, job: Job, log: RunLog) -> tuple[RunStatus, RunFinish]:
+        """Execute a run to its end, as `RunWorker` does."""
+        worker = self._worker
+        if worker is None:
+            worker = await shield_until_done(self.load())
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                task.cancel()  # once more, now that there is a worker that ends cancelled runs
+        return await worker.execute(job, log)
+
+    def _create(self) -> "RunWorker":
+        from deerflow.runtime.runs.worker import RunWorker
+
+        import_run_context()
+        return RunWorker(self._core.agents, self._hooks, self._core.file_changes, self._core.metrics)
 
 
 def build_title_write(job: Job) -> WriteFunction[None] | None:
@@ -125,7 +177,7 @@ def build_title_write(job: Job) -> WriteFunction[None] | None:
 
 @asynccontextmanager
 async def open_runs(
-    core: Core, resources: Resources, extraction: ExtractionQueue
+    core: Core, resources: Resources, extraction: ExtractionQueue, on_import: Callable[[], object]
 ) -> AsyncIterator[tuple[RunManager, Deletions]]:
     """Accept and execute runs, resume those that dead processes left, and delete threads."""
     database, metrics = core.database, core.metrics
@@ -135,8 +187,7 @@ async def open_runs(
         stack.push_async_callback(journal.aclose)
         tracers = await stack.enter_async_context(open_langsmith(core.source.current.environment))
         hooks = RunServices(core, resources, extraction, bridge, tracers)
-        worker = RunWorker(core.agents, hooks, core.file_changes, metrics)
-        runs = RunManager(database, journal, bridge, worker, hooks, process, metrics)
+        runs = RunManager(database, journal, bridge, DeferredWorker(core, hooks, on_import), hooks, process, metrics)
         metrics.readers.set_function(bridge.reader_count)
         metrics.runs_here.set_function(lambda: len(runs.active_runs()))
         stack.push_async_callback(runs.aclose)

@@ -4,14 +4,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
-
-from langchain_core.tools import BaseTool
+from typing import TYPE_CHECKING, Any, Literal
 
 from deerflow.config.sections.extensions import McpServerConfig
 from deerflow.domain.errors import DeerFlowError
 from deerflow.domain.taint import escape_invisible
 from deerflow.sandbox.local.programs import find_argument_paths, find_shown_path, is_container
+
+if TYPE_CHECKING:
+    from langchain_core.tools import BaseTool
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class ToolOffer:
     """Tools for a user at one moment; offers with equal versions are equal."""
 
     version: str = ""
-    tools: tuple[BaseTool, ...] = field(default=(), compare=False)
+    tools: "tuple[BaseTool, ...]" = field(default=(), compare=False)
 
 
 ServerState = Literal["idle", "connecting", "ready", "failed", "disabled", "changed", "needs_login"]

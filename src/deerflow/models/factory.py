@@ -7,9 +7,8 @@ from contextlib import aclosing, closing, contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk
 from pydantic import AliasChoices, ValidationError
@@ -19,6 +18,9 @@ from deerflow.config.sections.models import ModelConfig
 from deerflow.domain.errors import ConfigError, InvalidRequest, ModelUnavailable, NotFound
 from deerflow.models.openai_compatible.tool_calls import join_argument_chunks
 from deerflow.models.openai_compatible.vendors import limit_responses
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
 
 REASONING_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 
@@ -88,7 +90,7 @@ CHAT_OPENAI = "langchain_openai:ChatOpenAI"
 class ModelClass:
     """The class of a model and its settings; `note` explains the choice where there was one."""
 
-    chat_model: type[BaseChatModel]
+    chat_model: "type[BaseChatModel]"
     settings: Mapping[str, Any]
     note: str | None = None
 
@@ -99,7 +101,7 @@ def create_chat_model(
     thinking_enabled: bool = False,
     reasoning_effort: str | None = None,
     overrides: Mapping[str, object] | None = None,
-) -> BaseChatModel:
+) -> "BaseChatModel":
     """Return the chat model for a configuration entry.
 
     Raises:
@@ -133,6 +135,8 @@ def choose_class(config: ModelConfig, settings: Mapping[str, Any]) -> ModelClass
         reason = f"it is for {CHAT_OPENAI} only"
     if config.native and reason is not None:
         raise ConfigError(f"native: true is not possible: {reason}")
+    from langchain_core.language_models import BaseChatModel
+
     named = load_class(config.use, BaseChatModel)  # type: ignore[type-abstract]  # nothing abstract is created
     note = None if reason is None else f"{CHAT_OPENAI} is used as it is: {reason}"
     return ModelClass(named, _rename_url_setting(named, dict(settings)), note)
@@ -182,7 +186,7 @@ class ModelCatalog:
 
     def create(
         self, name: str | None = None, *, thinking_enabled: bool = False, reasoning_effort: str | None = None
-    ) -> BaseChatModel:
+    ) -> "BaseChatModel":
         """Return the model with this name, or the default; `thinking_enabled` is ignored if it is not supported."""
         config = self.resolve(name)
         key = (config.name, thinking_enabled, reasoning_effort)
@@ -212,7 +216,7 @@ class _Closable(Protocol):
     async def aclose(self) -> None: ...
 
 
-def _create(config: ModelConfig, settings: Mapping[str, Any]) -> tuple[BaseChatModel, str | None]:
+def _create(config: ModelConfig, settings: Mapping[str, Any]) -> "tuple[BaseChatModel, str | None]":
     """Return the model and the note about its class."""
     try:
         chosen = choose_class(config, settings)
@@ -222,7 +226,7 @@ def _create(config: ModelConfig, settings: Mapping[str, Any]) -> tuple[BaseChatM
     return _build(config, chosen.chat_model, chosen.settings), chosen.note
 
 
-def _build(config: ModelConfig, chat_model: type[BaseChatModel], settings: Mapping[str, Any]) -> BaseChatModel:
+def _build(config: ModelConfig, chat_model: "type[BaseChatModel]", settings: Mapping[str, Any]) -> "BaseChatModel":
     try:
         model = name_errors(chat_model)(**{"model": config.model, **separate_client(chat_model, settings)})
     except ValidationError as error:
@@ -238,7 +242,7 @@ def _build(config: ModelConfig, chat_model: type[BaseChatModel], settings: Mappi
     return model
 
 
-def separate_client(chat_model: type[BaseChatModel], settings: Mapping[str, Any]) -> dict[str, Any]:
+def separate_client(chat_model: "type[BaseChatModel]", settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings for which `langchain_openai` creates an HTTP client for this model alone.
 
     It shares the clients of all models with the same URL and timeout, and a client works on one event loop only. A
@@ -255,7 +259,7 @@ def separate_client(chat_model: type[BaseChatModel], settings: Mapping[str, Any]
     return separated
 
 
-def find_own_clients(model: BaseChatModel) -> Iterator[Any]:
+def find_own_clients(model: "BaseChatModel") -> Iterator[Any]:
     """Yield the SDK clients of a model that were created for it alone."""
     if getattr(model, "http_async_client", None) is None or getattr(model, "openai_proxy", None):
         attributes = vars(model) | (model.__pydantic_private__ or {})
@@ -263,7 +267,7 @@ def find_own_clients(model: BaseChatModel) -> Iterator[Any]:
         yield from (sdk for sdk in sdks if sdk is not None)
 
 
-def _rename_url_setting(chat_model: type[BaseChatModel], settings: dict[str, Any]) -> dict[str, Any]:
+def _rename_url_setting(chat_model: "type[BaseChatModel]", settings: dict[str, Any]) -> dict[str, Any]:
     """Return the settings with the base URL under the name that the class uses: `api_base` or `base_url`."""
     known = _list_settings(chat_model)
     for given, other in (("api_base", "base_url"), ("base_url", "api_base")):
@@ -272,7 +276,7 @@ def _rename_url_setting(chat_model: type[BaseChatModel], settings: dict[str, Any
     return settings
 
 
-def _reject_unknown(config: ModelConfig, chat_model: type[BaseChatModel], settings: Mapping[str, Any]) -> None:
+def _reject_unknown(config: ModelConfig, chat_model: "type[BaseChatModel]", settings: Mapping[str, Any]) -> None:
     """Raise `ConfigError` for unknown settings, which many classes ignore or send to the vendor."""
     known = _list_settings(chat_model)
     unknown = sorted(settings.keys() - known)
@@ -287,7 +291,7 @@ def _reject_unknown(config: ModelConfig, chat_model: type[BaseChatModel], settin
     raise ConfigError(f"model {config.name!r}: {config.use} has no setting {unknown[0]!r}{hint}")
 
 
-def _list_settings(chat_model: type[BaseChatModel]) -> set[str]:
+def _list_settings(chat_model: "type[BaseChatModel]") -> set[str]:
     names = {
         name for name in inspect.signature(chat_model.__init__).parameters if name not in ("self", "args", "kwargs")
     }
@@ -309,7 +313,7 @@ PARSE_ERRORS = (TypeError, AttributeError, LookupError, ValueError, ArithmeticEr
 
 
 @cache  # building a pydantic class takes milliseconds
-def name_errors(chat_model: type[BaseChatModel]) -> type[BaseChatModel]:
+def name_errors(chat_model: "type[BaseChatModel]") -> "type[BaseChatModel]":
     """Return a subclass of a vendor's class that raises `ModelUnavailable` where it cannot read a response.
 
     Our own classes raise named errors themselves.
@@ -349,7 +353,7 @@ def name_errors(chat_model: type[BaseChatModel]) -> type[BaseChatModel]:
     return named
 
 
-def give_own_client(chat_model: type[BaseChatModel]) -> type[BaseChatModel]:
+def give_own_client(chat_model: "type[BaseChatModel]") -> "type[BaseChatModel]":
     """Return a subclass whose models do not share the HTTP client of their SDK, as `langchain_anthropic` does."""
 
     class OwnClient(chat_model):  # type: ignore[valid-type, misc]
@@ -363,7 +367,7 @@ def give_own_client(chat_model: type[BaseChatModel]) -> type[BaseChatModel]:
 
 
 @contextmanager
-def _translate_parse_errors(chat_model: type[BaseChatModel]) -> Iterator[None]:
+def _translate_parse_errors(chat_model: "type[BaseChatModel]") -> Iterator[None]:
     try:
         yield
     except PARSE_ERRORS as error:

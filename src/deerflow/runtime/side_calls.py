@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from typing import TYPE_CHECKING
 
-from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 
 from deerflow.agent_support.model_failures import get_model_name
-from deerflow.agents.middlewares.title_middleware import strip_reasoning
+from deerflow.agent_support.replies import strip_reasoning
 from deerflow.budget.model_calls import ask_within_budget
 from deerflow.domain.identity import Principal
 from deerflow.domain.runs import RunRecord
@@ -20,6 +20,9 @@ from deerflow.domain.usage import BudgetSpent, ModelBudget, TokenCounts, UsageOr
 from deerflow.models.usage import read_counts
 from deerflow.persistence.engine.database import Database
 from deerflow.persistence.queries.runs import list_runs, read_claimed_run
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +58,7 @@ class SideCalls:
     """Calls models outside of runs."""
 
     database: Database
-    model: Callable[[str | None], BaseChatModel]
+    model: "Callable[[str | None], BaseChatModel]"
     """Returns the model of that name, or the default."""
     note: Callable[[UsageOrigin, str, str, TokenCounts], Awaitable[None]]
     """Keeps what a call took."""

@@ -8,7 +8,6 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, convert_to_messages
 
 from deerflow.agent_support.replies import HIDDEN
-from deerflow.agent_support.thread_state import check_state_values
 from deerflow.domain.errors import InvalidRequest
 from deerflow.domain.identity import new_id
 from deerflow.domain.threads import SearchableMessage, SearchRole
@@ -44,6 +43,8 @@ def convert_values(values: Mapping[str, object]) -> dict[str, Any]:
     Raises:
         InvalidRequest: A value has the wrong type.
     """
+    from deerflow.agent_support.thread_state import check_state_values
+
     try:
         check_state_values(values)
     except ValueError as problem:

@@ -16,13 +16,14 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 
 from deerflow.agent_support.model_failures import get_model_name
 from deerflow.agent_support.replies import EARLIER_NOTES, is_user_message
-from deerflow.agents.middlewares.title_middleware import derive_title, write_title
+from deerflow.agents.middlewares.title_middleware import write_title
 from deerflow.agents.spec import AgentGraph, AgentSettings
 from deerflow.config.sections.base import Settings
 from deerflow.config.sections.runs import InputPolishConfig, SuggestionsConfig
 from deerflow.domain.errors import InvalidRequest
 from deerflow.domain.identity import Principal
 from deerflow.domain.runs import AgentSpec, RunRecord
+from deerflow.domain.threads import derive_title
 from deerflow.domain.usage import INPUT_POLISH, SUGGESTIONS, TITLE, TokenCounts, UsageOrigin
 from deerflow.models.usage import read_counts
 from deerflow.persistence.engine.database import Database

@@ -9,14 +9,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import orjson
-from langchain_core.tracers import LangChainTracer
-from langsmith import Client
-from langsmith.env import get_langchain_env_var_metadata
 
 from deerflow.config.sections.server import LogFormat
+
+if TYPE_CHECKING:
+    from langchain_core.tracers import LangChainTracer
 
 LOG_CONTEXT: ContextVar[Mapping[str, str]] = ContextVar("LOG_CONTEXT", default=MappingProxyType({}))
 
@@ -134,7 +134,7 @@ def is_langsmith_enabled(environment: Mapping[str, str]) -> bool:
     return any(environment.get(name, "").strip().lower() in ("true", "1") for name in LANGSMITH_SWITCHES)
 
 
-NewTracers = Callable[[], list[LangChainTracer]]
+NewTracers = Callable[[], "list[LangChainTracer]"]
 """Returns the tracers of a new run."""
 
 
@@ -147,6 +147,10 @@ async def open_langsmith(environment: Mapping[str, str]) -> AsyncIterator[NewTra
             logging.getLogger(__name__).warning("runs are not traced: LANGSMITH_API_KEY is not set")
         yield list
         return
+    from langchain_core.tracers import LangChainTracer
+    from langsmith import Client
+    from langsmith.env import get_langchain_env_var_metadata
+
     await asyncio.to_thread(get_langchain_env_var_metadata)  # asks Git once, which takes a while
     client = Client(settings.url, api_key=settings.api_key, workspace_id=settings.workspace_id)
     try:

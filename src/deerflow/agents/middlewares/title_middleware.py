@@ -1,6 +1,5 @@
 """Title of a thread after its first exchange."""
 
-import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from string import Template
@@ -19,19 +18,17 @@ from deerflow.agent_support.replies import (
     Request,
     find_ai_message,
     is_user_message,
+    strip_reasoning,
 )
 from deerflow.agent_support.thread_state import ThreadState
 from deerflow.budget.model_calls import ask_best_effort
 from deerflow.config.sections.runs import TitleConfig
 from deerflow.domain.context import RunContext, find_run_context
+from deerflow.domain.threads import derive_title, truncate_title
 from deerflow.domain.usage import TITLE, ModelBudget
 
-MARK = "…"
 READ_CHARS = 500
 """How much of the question and of the answer a model reads to think of a title."""
-SLASH_COMMAND = re.compile(r"\s*/[a-z0-9]+(?:-[a-z0-9]+)*(?:\s+|\Z)")
-ATTACHMENT_TAGS = ("file", "files", "uploaded_files")
-"""Elements by which clients put attached files into the text of a message."""
 
 
 class TitleMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
@@ -79,35 +76,6 @@ def set_title(reply: Reply, title: str) -> ModelCallResult[Any]:
     return ExtendedModelResponse(reply, Command(update={"title": title})) if title else reply
 
 
-def derive_title(text: str, max_chars: int) -> str:
-    """Return the first words of a message as a title; a slash command or an attached file is none."""
-    for tag in ATTACHMENT_TAGS:
-        text = remove_elements(text, tag)
-    return truncate_title(SLASH_COMMAND.sub("", text, count=1) if SLASH_COMMAND.match(text) else text, max_chars)
-
-
-def remove_elements(text: str, tag: str) -> str:
-    """Return `text` without the elements of a tag."""
-    kept, rest = [], text
-    while rest:
-        before, found, rest = rest.partition(f"<{tag}")
-        kept.append(before)
-        if found and not rest.startswith((" ", ">")):  # another tag that begins the same
-            kept.append(found)
-        elif found:
-            rest = rest.partition(f"</{tag}>")[2]
-    return "".join(kept)
-
-
-def truncate_title(text: str, max_chars: int) -> str:
-    """Return the beginning of `text` on one line, cut between words; empty if there is no text."""
-    line = " ".join(text.split())
-    if len(line) <= max_chars:
-        return line
-    cut = line[: max_chars - len(MARK)]
-    return (cut.rsplit(" ", 1)[0] if " " in cut else cut).rstrip(" ,.;:") + MARK
-
-
 async def write_title(
     model: BaseChatModel,
     question: str,
@@ -126,10 +94,3 @@ async def write_title(
     return truncate_title((lines[0] if lines else "").strip(" \"'*#«»“”„`."), settings.max_chars) or derive_title(
         question, settings.max_chars
     )
-
-
-def strip_reasoning(text: str) -> str:
-    """Return `text` without leading reasoning; unclosed reasoning leaves nothing."""
-    before, begins, rest = text.partition("<think>")
-    _, ends, after = rest.partition("</think>")
-    return before + after if begins and ends else before

@@ -217,4 +217,5 @@ class Features(BaseModel):
 @features_router.get("/features", summary="Get the enabled features")
 async def get_features(harness: HarnessDep, user: CurrentUser) -> Features:
     """Get the features of this server, so that clients need not probe for them."""
+    harness.runs.prepare()  # the page asks for this when it is opened, and a run is likely to follow
     return Features.model_validate(harness.features(), from_attributes=True)

@@ -8,11 +8,10 @@ from contextlib import aclosing, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
 import orjson
-from langchain_core.language_models import BaseChatModel
 
 from deerflow.domain.errors import (
     ModelError,
@@ -21,6 +20,9 @@ from deerflow.domain.errors import (
     ModelResponseTooLarge,
     ModelUnavailable,
 )
+
+if TYPE_CHECKING:
+    from langchain_core.language_models import BaseChatModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +254,7 @@ MAX_BYTES_AT_ONCE = 1024 * 1024
 """Bytes after which others may use the event loop."""
 
 
-def limit_responses(model: BaseChatModel) -> None:
+def limit_responses(model: "BaseChatModel") -> None:
     """Limit the size of the responses that an OpenAI SDK reads: it collects a line until it ends.
 
     The SDK shares HTTP clients between models, so a client may be limited already.

@@ -1,17 +1,19 @@
-"""Interface between the run engine and the composition root."""
+"""Interfaces between the run engine and the composition root."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
-
-from langgraph.types import Interrupt
+from typing import TYPE_CHECKING, Protocol
 
 from deerflow.domain.context import RunContext
 from deerflow.domain.runs import RunRecord, RunStatus
 from deerflow.domain.threads import DiscardedHistory
 from deerflow.persistence.queries.events import WriteFunction
+from deerflow.persistence.queries.transactions import RunFinish
 from deerflow.runtime.journal.journal import RunLog
 from deerflow.runtime.runs.job import Job, ResolvedSettings
+
+if TYPE_CHECKING:
+    from langgraph.types import Interrupt
 
 
 class RunHooks(Protocol):
@@ -29,7 +31,7 @@ class RunHooks(Protocol):
         """Raise `StateTooNew` if the thread was written by a newer version of this program."""
         ...
 
-    async def pending_interrupts(self, thread_id: str) -> Sequence[Interrupt]:
+    async def pending_interrupts(self, thread_id: str) -> "Sequence[Interrupt]":
         """Return the interrupts of the thread's paused run."""
         ...
 
@@ -47,4 +49,20 @@ class RunHooks(Protocol):
 
     def redact(self, text: str) -> str:
         """Return `text` without secrets of the configuration."""
+        ...
+
+
+class Worker(Protocol):
+    """Executes runs."""
+
+    async def load(self) -> object:
+        """Import what runs need, unless that has been done."""
+        ...
+
+    async def execute(self, job: Job, log: RunLog) -> tuple[RunStatus, RunFinish]:
+        """Execute a run to its end. Cancelling the awaiting task cancels the run.
+
+        Raises:
+            RunLost: another process has taken over the run and will end it.
+        """
         ...

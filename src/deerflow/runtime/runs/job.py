@@ -1,9 +1,10 @@
 """Job: a run to execute, with its request, settings and steering messages."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.messages import BaseMessage
@@ -28,8 +29,10 @@ from deerflow.runtime.journal.serialization import message_fields, to_json
 from deerflow.runtime.journal.state_diff import DerivedState
 from deerflow.runtime.runs.records import PartialAnswer, RunRecords
 from deerflow.runtime.runs.request import request_messages
-from deerflow.runtime.runs.tool_ledger import RecordedCalls
 from deerflow.runtime.stream_bridge.base import StreamBridge
+
+if TYPE_CHECKING:
+    from deerflow.runtime.runs.tool_ledger import RecordedCalls
 
 HANDED_OVER = b'{"type":"handed_over"}'
 """Custom event: the server shuts down and another process resumes the run."""
@@ -44,7 +47,7 @@ class EarlierAttempt:
     """State that readers know."""
     answer: PartialAnswer
     """Message that was being streamed."""
-    calls: RecordedCalls
+    calls: "RecordedCalls"
     steered: Sequence[BaseMessage] = ()
     """Steering messages that it had accepted."""
     deaths: int = 0
@@ -96,6 +99,14 @@ class Job:
     """Cancellation that was requested before its process died; the run is not resumed."""
     signals: RunSignals = field(default_factory=RunSignals)
     records: RunRecords = field(default_factory=RunRecords)
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveRun:
+    """Run that this process executes."""
+
+    job: Job
+    task: asyncio.Task[None]
 
 
 def load_job(

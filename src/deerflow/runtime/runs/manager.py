@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
@@ -30,8 +30,8 @@ from deerflow.runtime.background import BackgroundTasks, shield_until_done
 from deerflow.runtime.journal.journal import Journal
 from deerflow.runtime.journal.serialization import to_json
 from deerflow.runtime.journal.state_diff import DerivedState
-from deerflow.runtime.runs.hooks import RunHooks
-from deerflow.runtime.runs.job import HANDED_OVER, Job, ResolvedSettings, deserialize_request
+from deerflow.runtime.runs.hooks import RunHooks, Worker
+from deerflow.runtime.runs.job import HANDED_OVER, ActiveRun, Job, ResolvedSettings, deserialize_request
 from deerflow.runtime.runs.recovery import restore_or_end, resume_when_possible
 from deerflow.runtime.runs.request import (
     create_run_record,
@@ -40,7 +40,6 @@ from deerflow.runtime.runs.request import (
     request_messages,
     serialize_request,
 )
-from deerflow.runtime.runs.worker import RunWorker
 from deerflow.runtime.stream_bridge.base import HEARTBEAT_S, StreamBridge
 from deerflow.tracing.logs import add_log_context
 from deerflow.tracing.metrics import Metrics
@@ -53,14 +52,6 @@ ANSWER_LIMIT_S = 40.0
 """Time limit for another process to cancel a run, or to be found dead."""
 
 
-@dataclass(frozen=True, slots=True)
-class ActiveRun:
-    """Run that this process executes."""
-
-    job: Job
-    task: asyncio.Task[None]
-
-
 class RunManager:
     """Accepts runs, owns the tasks that execute them, and streams their events."""
 
@@ -69,7 +60,7 @@ class RunManager:
         database: Database,
         journal: Journal,
         bridge: StreamBridge,
-        worker: RunWorker,
+        worker: Worker,
         hooks: RunHooks,
         process: str,
         metrics: Metrics,
@@ -98,6 +89,8 @@ class RunManager:
         """
         check_thread_id(request.thread_id)
         await self._check_readable(request.thread_id, who)
+        if request.resume is not None or request.command is not None:
+            await self._worker.load()  # the checks of these requests would import it on the event loop
         if request.resume is not None:
             request = replace(request, resume=Resume(await self._match_resume(request.thread_id, request.resume, who)))
         messages, settings = request_messages(request), self._hooks.resolve_settings()
@@ -125,6 +118,10 @@ class RunManager:
         if request.multitask_strategy is MultitaskStrategy.STEER:
             self._notify_steering(admission.others)
         return admission.run
+
+    def prepare(self) -> None:
+        """Import what runs need in the background, so that the first one does not wait for it."""
+        self._background.begin(self._worker.load(), "the import of the agents")
 
     def check_request(self, request: RunRequest) -> None:
         """Check what can be known of a request before it is accepted.

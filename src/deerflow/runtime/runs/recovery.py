@@ -21,7 +21,6 @@ from deerflow.runtime.journal.serialization import to_json
 from deerflow.runtime.journal.state_diff import DerivedState
 from deerflow.runtime.runs.job import HANDED_OVER, EarlierAttempt, Job, ResolvedSettings, load_job
 from deerflow.runtime.runs.records import PartialAnswer, RunRecords
-from deerflow.runtime.runs.tool_ledger import RecordedCalls
 from deerflow.runtime.transcript import to_messages
 
 logger = logging.getLogger(__name__)
@@ -127,6 +126,8 @@ async def restore_job(database: Database, claimed: ClaimedRun, settings: Resolve
         elif event.event == "changes":
             changes = orjson.loads(event.data)
             answer.forget([*(message["id"] for message in changes["messages"]), *changes["removed"]])
+    from deerflow.runtime.runs.tool_ledger import RecordedCalls
+
     known = DerivedState()
     run, last = claimed.record, events[-1].seq
     for changes in await database.read(

@@ -6,28 +6,30 @@ LangGraph accepts any resume value, and a thread cannot continue after one that 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import cache
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from langchain.agents.middleware.human_in_the_loop import HITLResponse
 from langchain_core.messages import BaseMessage, HumanMessage
-from langgraph.types import Interrupt
 from pydantic import TypeAdapter, ValidationError
 
-from deerflow.agents.middlewares.title_middleware import derive_title
 from deerflow.config.sections.runs import TitleConfig
 from deerflow.domain.errors import Conflict, InvalidRequest
 from deerflow.domain.identity import Principal, new_id
 from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
+from deerflow.domain.threads import derive_title
 from deerflow.persistence.queries.runs import StoredRequest
 from deerflow.runtime.journal.serialization import message_fields, to_json
 from deerflow.runtime.transcript import convert_values, to_messages
 
-DECISIONS = TypeAdapter(HITLResponse)
+if TYPE_CHECKING:
+    from langchain.agents.middleware.human_in_the_loop import HITLResponse
+    from langgraph.types import Interrupt
+
 ASKED_BY = "asked_by"
 
 
-def match_answers(questions: Sequence[Interrupt], answer: object) -> dict[str, object]:
+def match_answers(questions: "Sequence[Interrupt]", answer: object) -> dict[str, object]:
     """Return the answer for each interrupt by id. A mapping with exactly these ids answers each separately.
 
     Raises:
@@ -56,10 +58,18 @@ def requested_calls(value: object) -> Sequence[Mapping[str, Any]] | None:
     return value["action_requests"] if isinstance(value, Mapping) and "action_requests" in value else None
 
 
+@cache
+def build_decisions_adapter() -> "TypeAdapter[HITLResponse]":
+    """Return the type adapter of answers to interrupts that ask for decisions."""
+    from langchain.agents.middleware.human_in_the_loop import HITLResponse
+
+    return TypeAdapter(HITLResponse)
+
+
 def check_decisions(calls: Sequence[Mapping[str, Any]], answer: object) -> None:
     """Raise `InvalidRequest` unless `answer` decides each of `calls`."""
     try:
-        decisions = DECISIONS.validate_python(answer)["decisions"]
+        decisions = build_decisions_adapter().validate_python(answer)["decisions"]
     except ValidationError:
         decisions = []
     if len(decisions) != len(calls):

@@ -5,12 +5,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
-from langgraph.errors import InvalidUpdateError
-from langgraph.types import Interrupt, PregelTask, StateSnapshot
 
 from deerflow.agents.spec import AgentGraph
 from deerflow.domain.errors import DeerFlowError, InvalidRequest, NotFound
@@ -23,6 +21,9 @@ from deerflow.persistence.queries.threads import MAX_FILTER_KEYS, read_title
 from deerflow.runtime.journal.serialization import to_json
 from deerflow.runtime.journal.state_diff import INTERRUPT, Changes, StateDiff, is_public
 from deerflow.runtime.transcript import convert_values
+
+if TYPE_CHECKING:
+    from langgraph.types import Interrupt, PregelTask, StateSnapshot
 
 FILTER_KEY = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
 MAX_KEY_CHARS = 200
@@ -56,7 +57,7 @@ class StateGraphs(Protocol):
 
     @property
     def state_graph(self) -> AgentGraph: ...
-    def get_cached_graph(self, spec: AgentSpec) -> AgentGraph | None: ...
+    def get_cached_graph(self, spec: AgentSpec) -> "AgentGraph | None": ...
     def get_graph(self, spec: AgentSpec) -> AgentGraph: ...
 
 
@@ -132,6 +133,8 @@ class States:
         graph = await self._graph()
         if as_node is not None and as_node not in graph.nodes:
             raise InvalidRequest(f"as_node {as_node!r} is no step of the agent; choose from {', '.join(graph.nodes)}")
+        from langgraph.errors import InvalidUpdateError
+
         before = await graph.aget_state(checkpoint_config(thread_id))
         try:
             made = await graph.aupdate_state(
@@ -163,7 +166,8 @@ class States:
             for task_id in dict.fromkeys(task for task, _, _ in each.pending_writes or ()):
                 writes = [(channel, value) for task, channel, value in each.pending_writes or () if task == task_id]
                 await self.checkpointer.aput_writes(made, writes, task_id)
-        held = (await self.graphs.state_graph.aget_state(checkpoint_config(copy_id))).values
+        graph = await asyncio.to_thread(lambda: self.graphs.state_graph)
+        held = (await graph.aget_state(checkpoint_config(copy_id))).values
         return StateDiff([message.id for message in held.get("messages", ())]).against(held)
 
     async def _graph(self) -> AgentGraph:
@@ -172,7 +176,7 @@ class States:
             ready = self.graphs.get_cached_graph(AgentSpec())
             return ready if ready is not None else await asyncio.to_thread(self.graphs.get_graph, AgentSpec())
         except DeerFlowError:
-            return self.graphs.state_graph
+            return await asyncio.to_thread(lambda: self.graphs.state_graph)
 
 
 def is_later_checkpoint(found: CheckpointTuple, upto: str | None) -> bool:
@@ -182,14 +186,16 @@ def is_later_checkpoint(found: CheckpointTuple, upto: str | None) -> bool:
 
 async def pending_interrupts(
     checkpointer: BaseCheckpointSaver[str], thread_id: str, checkpoint_id: str | None = None
-) -> Sequence[Interrupt]:
+) -> "Sequence[Interrupt]":
     """Return the interrupts of a paused run. They are stored with the checkpoint, whichever graph paused there."""
     found = await checkpointer.aget_tuple(checkpoint_config(thread_id, checkpoint_id))
     writes = found.pending_writes or () if found else ()
     return [question for _, channel, value in writes if channel == INTERRUPT for question in value]
 
 
-async def interrupts_by_task(checkpointer: BaseCheckpointSaver[str], thread_id: str) -> dict[str, Sequence[Interrupt]]:
+async def interrupts_by_task(
+    checkpointer: BaseCheckpointSaver[str], thread_id: str
+) -> "dict[str, Sequence[Interrupt]]":
     """Return the interrupts of a paused run by task."""
     found = await checkpointer.aget_tuple(checkpoint_config(thread_id))
     writes = found.pending_writes or () if found else ()
@@ -255,7 +261,7 @@ def check_values(values: Mapping[str, object], known: str | Sequence[str]) -> di
     return convert_values(values)
 
 
-def state_view(found: StateSnapshot, questions: Sequence[Interrupt], known: str | Sequence[str]) -> StateView:
+def state_view(found: "StateSnapshot", questions: "Sequence[Interrupt]", known: str | Sequence[str]) -> StateView:
     """Return a state as clients see it."""
     shown = {key: value for key, value in found.values.items() if is_public(key) and key in known}
     parent = found.parent_config or {}
@@ -271,7 +277,7 @@ def state_view(found: StateSnapshot, questions: Sequence[Interrupt], known: str 
     )
 
 
-def task_fields(task: PregelTask) -> dict[str, object]:
+def task_fields(task: "PregelTask") -> dict[str, object]:
     """Return a pending task as JSON."""
     return {
         "id": task.id,

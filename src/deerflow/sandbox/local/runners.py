@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -205,8 +206,15 @@ class HostPaths:
         self._paths = {str(folder.resolve()): path for path, folder in folders.items()} | {
             folder: path for path, folder in self._folders.items()
         }
-        self._in_commands = compile_paths(self._folders)
-        self._in_output = compile_paths(self._paths)
+
+    # Compiled with the first command: most threads only use files.
+    @cached_property
+    def _in_commands(self) -> re.Pattern[str]:
+        return compile_paths(self._folders)
+
+    @cached_property
+    def _in_output(self) -> re.Pattern[str]:
+        return compile_paths(self._paths)
 
     def to_host(self, text: str) -> str:
         """Return a part of a command with the paths of this machine.
