@@ -6,7 +6,6 @@ from typing import Any
 
 import orjson
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
-from langgraph.types import Interrupt
 from pydantic import BaseModel
 
 from deerflow.agent_support.replies import MAX_DEPTH, make_storable
@@ -112,10 +111,12 @@ def object_fields(value: object) -> object:
         return message_fields(value)
     if isinstance(value, BaseModel):
         return value.model_dump()
-    if isinstance(value, Interrupt):
-        return {"value": value.value, "id": value.id}
     if isinstance(value, set | frozenset):
         return list(value)
     if is_dataclass(value):
+        from langgraph.types import Interrupt  # loaded with the first run, and not by a server that only starts
+
+        if isinstance(value, Interrupt):
+            return {"value": value.value, "id": value.id}
         return {each.name: getattr(value, each.name) for each in fields(value)}
     return str(value)
