@@ -45,20 +45,29 @@ def open_corpus() -> Path:
     return file
 
 
+def create_tables(connection: sqlite3.Connection) -> None:
+    """Create the tables in an empty file."""
+    connection.executescript(SQLITE_SCHEMA.read_text())
+    connection.execute("INSERT INTO alembic_version VALUES (?)", (SCHEMA_VERSION,))
+
+
+def add_threads(
+    connection: sqlite3.Connection, count: int, name: str = "thread", owner: str | None = None, runs: int = 1
+) -> None:
+    """Insert threads with ended runs, all of one owner or of both."""
+    threads = [(f"{name}-{number}", owner or find_owner(number), number) for number in range(count)]
+    connection.executemany(INSERT_THREAD, threads)
+    rows = ((f"run-{thread}-{run}", thread, owner, at + run) for thread, owner, at in threads for run in range(runs))
+    connection.executemany(INSERT_RUN, rows)
+
+
 def fill(connection: sqlite3.Connection) -> None:
     """Create the tables and all rows."""
     for setting in SETTINGS:
         connection.execute(f"PRAGMA {setting}")
-    connection.executescript(SQLITE_SCHEMA.read_text())
-    connection.execute("INSERT INTO alembic_version VALUES (?)", (SCHEMA_VERSION,))
+    create_tables(connection)
     connection.execute("BEGIN")
-    threads = [
-        (f"thread-{number}", find_owner(number), f"Thread {number}", number, number)
-        for number in range(THREADS)
-    ]
-    columns = "thread_id, owner, title, metadata, created_at, updated_at"
-    connection.executemany(f"INSERT INTO threads ({columns}) VALUES (?, ?, ?, '{{}}', ?, ?)", threads)
-    connection.executemany(INSERT_RUN, [(f"run-{name}", name, owner, number) for name, owner, _, _, number in threads])
+    add_threads(connection, THREADS)
     texts = generate_texts()
     for first in range(0, MESSAGES, BATCH):
         rows = [(number, next(texts)) for number in range(first + 1, first + BATCH + 1)]
@@ -68,6 +77,10 @@ def fill(connection: sqlite3.Connection) -> None:
     connection.execute("COMMIT")
 
 
+INSERT_THREAD = """
+INSERT INTO threads (thread_id, owner, title, metadata, created_at, updated_at)
+VALUES (?1, ?2, 'Thread ' || ?3, '{}', ?3, ?3)
+"""
 INSERT_RUN = """
 INSERT INTO runs (run_id, thread_id, owner, assistant_id, status, on_disconnect, process, request, metadata,
   created_at, updated_at, position) VALUES (?1, ?2, ?3, 'lead_agent', 'success', 'cancel', 'p', '{}', '{}', ?4, ?4, ?4)
@@ -87,7 +100,7 @@ def build_row(number: int, text: str) -> tuple[object, ...]:
     """Return the row of a message; neighbours belong to different threads."""
     thread = number % THREADS
     role = "ai" if number % 2 else "human"
-    return number, find_owner(number), f"thread-{thread}", f"run-thread-{thread}", f"m{number}", role, text, number
+    return number, find_owner(number), f"thread-{thread}", f"run-thread-{thread}-0", f"m{number}", role, text, number
 
 
 def generate_texts() -> Iterator[str]:

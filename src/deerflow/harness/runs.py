@@ -141,7 +141,8 @@ async def open_runs(
         metrics.runs_here.set_function(lambda: len(runs.active_runs()))
         stack.push_async_callback(runs.aclose)
         await stack.enter_async_context(monitor_process(ProcessMonitor(database, bridge, runs, liveness, process)))
-        yield runs, Deletions(database, thread_resources(core, resources), partial(stop_run, runs), liveness, process)
+        belongings = thread_resources(core, resources, is_busy=lambda: bool(runs.active_runs()))
+        yield runs, Deletions(database, belongings, partial(stop_run, runs), liveness, process)
 
 
 @asynccontextmanager
@@ -161,7 +162,7 @@ async def join_processes(core: Core) -> AsyncIterator[tuple[str, Liveness, Strea
             bridge.tell(EVERYBODY)  # they can resume what this process left
 
 
-def thread_resources(core: Core, resources: Resources) -> ThreadResources:
+def thread_resources(core: Core, resources: Resources, is_busy: Callable[[], bool]) -> ThreadResources:
     """Return what a thread has besides its rows, in the order in which it is deleted."""
     forget: list[Cleanup] = [
         resources.memory.forget_thread,  # before the search index is compacted
@@ -171,7 +172,8 @@ def thread_resources(core: Core, resources: Resources) -> ThreadResources:
         core.acp.forget_thread,
         partial(delete_files, core),
     ]
-    return ThreadResources(forget, Purger(core.source.current.config.database.get_location(core.home)).purge)
+    purger = Purger(core.source.current.config.database.get_location(core.home), is_busy)
+    return ThreadResources(forget, purger.purge)
 
 
 async def copy_thread_resources(core: Core, resources: Resources, thread_id: str, copy_id: str, user_id: str) -> None:

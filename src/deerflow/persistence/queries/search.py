@@ -223,7 +223,7 @@ def cut_snippet(message: str, found: Sequence[tuple[int, int]]) -> tuple[str, li
     return f"{head}{message[start:end]}{tail}", inside
 
 
-def merge_index(connection: Connection, pages: int = 500) -> bool:
+def merge_index(connection: Connection, pages: int = 100) -> bool:
     """Purge some of the deleted terms that FTS5 still stores; return whether there may be more.
 
     SQLite 3.42 and later purge deleted terms at once, and PostgreSQL by itself.

@@ -161,15 +161,17 @@ class Deletions:
 
     async def _forget_all(self, marks: Sequence[Deletion]) -> bool:
         for mark in marks:
-            while await self._database.write(partial(rows.delete_events, mark=mark)):
-                pass
+            for delete_some in (rows.delete_events, rows.delete_messages):
+                while await self._database.write(partial(delete_some, mark=mark)):
+                    pass
             await self._database.write(partial(rows.delete_thread, mark=mark))
             for forget in self._belongings.forget:
                 await forget(mark.thread_id, mark.owner)
+        gone = [mark.thread_id for mark in marks]
         if not await self._belongings.scrub():
             logger.warning("%d deleted threads have left bytes in files that are in use; they go later", len(marks))
+            await self._database.write(partial(rows.postpone_purge, thread_ids=gone, process=self._process))
             return False
-        gone = [mark.thread_id for mark in marks]
         await self._database.write(partial(rows.finish_deletions, thread_ids=gone))
         return True
 
