@@ -62,6 +62,8 @@ async def test_a_run_whose_server_is_killed_at_a_breakpoint_is_interrupted(tmp_p
         with servers.start() as (url, pid):
             run = await start_run(url)
             writer = await asyncio.to_thread(bell.open, "w")  # the tool was called and waits
+            async with httpx.AsyncClient(timeout=30) as http:
+                await http.get(f"{url}/api/threads/t/state")  # checkpoints that wait are written before one is read
             checkpoints = count_checkpoints(tmp_path)
             with closing(sqlite3.connect(tmp_path / "data" / "deerflow.db", isolation_level=None)) as journal:
                 journal.execute("BEGIN IMMEDIATE")  # checkpoints are in another database

@@ -19,7 +19,6 @@ from deerflow.config.source import open_source
 from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.domain.web_pages import FetchedPage
 from deerflow.gateway.app import create_app
-from deerflow.gateway.dependencies import get_current_user
 from deerflow.gateway.examples import (
     AGENT,
     CHANGE,
@@ -165,7 +164,7 @@ class PopulatedServer:
             async with AsyncExitStack() as stack:
                 self.harness = await stack.enter_async_context(open_harness(source, self.model))
                 app = create_app(self.harness)
-                app.dependency_overrides[get_current_user] = read_principal
+                app.state.identify = read_principal
                 http = await stack.enter_async_context(browse(self.harness, app))
                 self.url, self.document = str(http.base_url), await asyncio.to_thread(app.openapi)
                 ready.set_result(None)

@@ -14,7 +14,6 @@ from deerflow.config.loader.validation import MASK
 from deerflow.config.source import open_source
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.gateway.app import create_app
-from deerflow.gateway.dependencies import get_current_user
 from deerflow.harness import Harness, open_harness
 from deerflow.mcp.status import McpToolInfo
 from deerflow.testing import ScriptedModel, calling
@@ -242,7 +241,7 @@ async def open_gateway(
     source = open_source(directory=folder, environment={}, overrides={**quiet, **settings})
     async with open_harness(source, model) as harness:
         app = create_app(harness)
-        app.dependency_overrides[get_current_user] = read_principal
+        app.state.identify = read_principal
         async with browse(harness, app) as http:
             yield harness, http
 

@@ -13,7 +13,6 @@ import pytest
 from deerflow.config.source import open_source
 from deerflow.domain.memory import FactSource, MemoryScope, supersede_fact, upsert_fact
 from deerflow.gateway.app import create_app
-from deerflow.gateway.dependencies import get_current_user
 from deerflow.harness import Harness, open_harness
 from deerflow.memory.storage import JsonFileStorage
 from deerflow.testing import ScriptedModel
@@ -31,7 +30,7 @@ async def open_server(home: Path, **memory: object) -> AsyncIterator[tuple[Harne
     source = open_source(directory=home, environment={}, overrides={"memory": memory})
     async with open_harness(source, ScriptedModel.saying()) as harness:
         app = create_app(harness)
-        app.dependency_overrides[get_current_user] = read_principal
+        app.state.identify = read_principal
         async with browse(harness, app) as http:
             yield harness, http
 

@@ -9,13 +9,11 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI
 
 from deerflow.config.source import open_source
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import RunRequest
-from deerflow.gateway.errors import add_error_handlers
-from deerflow.gateway.routers.threads.runs import events_router
+from deerflow.gateway.app import create_app
 from deerflow.harness import open_harness
 from deerflow.testing import ScriptedModel
 
@@ -27,13 +25,10 @@ async def open_ended_run(home: Path) -> AsyncIterator[tuple[httpx.AsyncClient, s
         open_harness(open_source(directory=home, environment={}), ScriptedModel.saying("Hello.")) as harness,
         asyncio.timeout(20),
     ):
-        app = FastAPI()
-        app.state.harness = harness
-        add_error_handlers(app)
-        app.include_router(events_router, prefix="/api")
+        app = create_app(harness)
         run = await harness.runs.create_or_reject(RunRequest("t", [{"type": "human", "content": "Hi"}]), LOCAL_USER)
         await harness.runs.join("t", run.run_id, LOCAL_USER)
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as http:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as http:
             yield http, f"/api/threads/t/runs/{run.run_id}/events"
 
 

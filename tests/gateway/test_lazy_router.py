@@ -4,10 +4,11 @@ import asyncio
 import re
 
 import pytest
-from fastapi import FastAPI
+from starlette.routing import Match
 
+from deerflow.domain.identity import Principal
 from deerflow.gateway.app import create_app
-from deerflow.gateway.routes import LANGGRAPH_ROUTES, ROUTES, LazyRoute, LazyRouter, mount_all
+from deerflow.gateway.routes import LANGGRAPH_ROUTES, ROUTES, LazyRoute, LazyRouter
 from deerflow.testing import ScriptedModel
 from tests.support import OpenHarness, browse
 
@@ -37,16 +38,27 @@ async def test_first_requests_are_answered_like_later_ones(harness_saying: OpenH
             assert first.text == also_first.text == later.text
 
 
-async def test_lazy_routes_are_mounted_in_place(harness_saying: OpenHarness) -> None:
+async def test_a_router_is_loaded_with_its_first_request_only(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness:
         app = create_app(harness)
-        positions, end = lazy_positions(app), len(app.router.routes)
-        assert len(positions) == len(LAZY) + sum(isinstance(router, LazyRouter) for router in LANGGRAPH_ROUTES)
-        await asyncio.to_thread(mount_all, app)
-        assert lazy_positions(app) == [] and len(app.router.routes) >= end
+        lazy = [route for route in app.router.routes if isinstance(route, LazyRoute)]
+        assert len(lazy) == len(LAZY) + sum(isinstance(router, LazyRouter) for router in LANGGRAPH_ROUTES)
+        async with browse(harness, app) as http:
+            await http.get("/api/memory")
+            await http.get("/api/nothing")
+        assert [route.matches({"type": "http", "path": "/api/memory", "method": "GET"})[0] for route in lazy].count(
+            Match.FULL
+        ) == 1
+        assert sum(route.mounted is not None for route in lazy) == 1
         assert app.router.routes[-1].path == "/{path:path}"  # type: ignore[attr-defined]  # the page takes all the rest
 
 
-def lazy_positions(app: FastAPI) -> list[int]:
-    """Return the positions of the placeholders."""
-    return [place for place, route in enumerate(app.router.routes) if isinstance(route, LazyRoute)]
+async def test_applications_share_the_routes_of_a_router_but_not_their_state(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying()) as harness:
+        first, second = create_app(harness), create_app(harness)
+        second.state.identify = lambda _request: Principal("stranger")
+        async with browse(harness, first) as http:
+            assert (await http.post("/api/threads", json={"thread_id": "t"})).status_code == 200
+            assert (await http.get("/api/langgraph/threads/t")).status_code == 200
+        async with browse(harness, second) as http:
+            assert (await http.get("/api/langgraph/threads/t")).status_code == 404

@@ -16,7 +16,6 @@ from deerflow.config.source import open_source
 from deerflow.domain.errors import FileProblem, NotFound
 from deerflow.domain.identity import Principal
 from deerflow.gateway.app import create_app
-from deerflow.gateway.dependencies import get_current_user
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import Answer, ScriptedModel, ToolRequest, calling, thinking
 from tests.canary import files_with
@@ -65,7 +64,7 @@ async def list_statuses(http: httpx.AsyncClient, token: str) -> set[int]:
 def open_other_user(harness: Harness) -> AbstractAsyncContextManager[httpx.AsyncClient]:
     """Return a client of another user."""
     app = create_app(harness)
-    app.dependency_overrides[get_current_user] = lambda: Principal("stranger")
+    app.state.identify = lambda _request: Principal("stranger")
     return browse(harness, app)
 
 

@@ -4,14 +4,23 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from deerflow.domain.errors import StorageUnavailable
-from deerflow.persistence.checkpoints import sqlite
-from deerflow.persistence.checkpoints.sqlite import CheckpointInserter
-from deerflow.persistence.engine.sqlite import DatabaseFile, InsertStatement
+from deerflow.domain.identity import LOCAL_USER
+from deerflow.domain.runs import RunEvent, RunRequest
+from deerflow.persistence.checkpoints import inserter as module
+from deerflow.persistence.checkpoints.inserter import CheckpointInserter
+from deerflow.persistence.engine.sqlite import DatabaseFile, InsertStatement, SqliteDatabase, open_sqlite
+from deerflow.persistence.queries.events import LoggedEvent
+from deerflow.persistence.queries.runs import StoredRequest
+from deerflow.persistence.queries.transactions import accept_run
+from deerflow.runtime.runs.request import create_run_record
 
 
 @pytest.fixture
@@ -40,19 +49,123 @@ def row(number: int, size: int = 10) -> InsertStatement:
     return "INSERT INTO rows VALUES (?, ?)", (number, b"x" * size)
 
 
+def logged(seq: int) -> LoggedEvent:
+    return LoggedEvent("run", RunEvent(seq, "custom", b"{}"), datetime.now(UTC))
+
+
+@pytest.fixture
+async def database(tmp_path: Path, inserter: CheckpointInserter) -> AsyncIterator[SqliteDatabase]:
+    """Yield a database that writes the rows, with the run of the events."""
+    async with open_sqlite(tmp_path / "deerflow.db") as opened:
+        run = replace(create_run_record(RunRequest("thread"), LOCAL_USER, "process"), run_id="run")
+        accept = partial(accept_run, request=StoredRequest({}, ""), first=logged(1), title=None, may_create_thread=True)
+        await opened.write(partial(accept, run=run))
+        opened.attach(inserter)
+        yield opened
+
+
+@pytest.fixture
+def events(tmp_path: Path, database: SqliteDatabase) -> Iterator[sqlite3.Connection]:
+    """Yield a connection of another process to the database."""
+    with closing(sqlite3.connect(tmp_path / "deerflow.db", isolation_level=None)) as connection:
+        yield connection
+
+
+def count_events(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("SELECT count(*) FROM run_events").fetchone()[0])
+
+
 def list_rows(other: sqlite3.Connection) -> list[int]:
     return [number for (number,) in other.execute("SELECT id FROM rows ORDER BY id")]
 
 
-async def test_rows_of_one_turn_are_committed_together(inserter: CheckpointInserter, other: sqlite3.Connection) -> None:
+async def test_rows_that_wait_are_committed_together(inserter: CheckpointInserter, other: sqlite3.Connection) -> None:
     version = other.execute("PRAGMA data_version").fetchone()
-    await asyncio.gather(inserter.insert(row(1), row(2)), inserter.insert(row(3)))
+    inserter.add(row(1), row(2), run_id="a")
+    inserter.add(row(3), run_id="b")
+    assert list_rows(other) == []
+    await inserter.flush()
     assert list_rows(other) == [1, 2, 3]
     assert other.execute("PRAGMA data_version").fetchone()[0] == version[0] + 1
 
 
+async def test_rows_are_written_after_a_while_if_nobody_asks_for_it(
+    inserter: CheckpointInserter, other: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "DELAY_S", 0)
+    inserter.add(row(1), run_id="a")
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert list_rows(other) == [1]
+
+
+async def test_rows_that_wait_are_written_with_the_next_events(
+    inserter: CheckpointInserter, database: SqliteDatabase, other: sqlite3.Connection, events: sqlite3.Connection
+) -> None:
+    inserter.add(row(1), run_id="a")
+    await database.append([logged(2)])
+    assert (list_rows(other), count_events(events)) == ([1], 2)
+
+
+async def test_no_event_is_written_before_rows_that_take_longer(
+    inserter: CheckpointInserter, database: SqliteDatabase, other: sqlite3.Connection, events: sqlite3.Connection
+) -> None:
+    inserter.add(row(1, module.MAX_BYTES_ON_LOOP + 1), run_id="a")
+    other.execute("BEGIN IMMEDIATE")
+    appending = asyncio.create_task(database.append([logged(2)]))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not appending.done()
+    assert count_events(events) == 1
+    other.execute("COMMIT")
+    async with asyncio.timeout(30):
+        await appending
+    assert (list_rows(other), count_events(events)) == ([1], 2)
+
+
+async def test_a_refused_row_keeps_no_events_out(
+    inserter: CheckpointInserter, database: SqliteDatabase, other: sqlite3.Connection, events: sqlite3.Connection
+) -> None:
+    inserter.add(row(1), row(1), run_id="a")
+    inserter.add(row(2), run_id="b")
+    await database.append([logged(2)])
+    assert (list_rows(other), count_events(events)) == ([2], 2)
+    with pytest.raises(sqlite3.IntegrityError):
+        inserter.add(row(3), run_id="a")
+
+
+async def test_every_other_write_is_made_after_the_rows_that_wait(
+    inserter: CheckpointInserter, database: SqliteDatabase, file: Path
+) -> None:
+    def read(_connection: object) -> list[int]:
+        with closing(sqlite3.connect(file)) as other:
+            return list_rows(other)
+
+    inserter.add(row(1), run_id="a")
+    assert await database.write(read) == [1]
+
+
+async def test_events_and_writes_are_refused_while_the_file_of_the_rows_is_gone(
+    inserter: CheckpointInserter, database: SqliteDatabase, file: Path
+) -> None:
+    await inserter.insert(row(1))
+    inserter.add(row(2), run_id="a")
+    moved = await asyncio.to_thread(file.rename, file.with_name("moved.db"))
+    with pytest.raises(StorageUnavailable, match="was moved"):
+        await database.append([logged(2)])
+    with pytest.raises(StorageUnavailable, match="was moved"):
+        await database.write(lambda connection: None)
+    with pytest.raises(StorageUnavailable, match="was moved"):
+        inserter.add(row(3), run_id="b")
+    await asyncio.to_thread(moved.rename, file)
+    await database.append([logged(2)])
+    await inserter.insert(row(3))
+    with closing(sqlite3.connect(file)) as other:
+        assert list_rows(other) == [1, 2, 3]
+
+
 async def test_large_rows_are_written_in_a_thread(inserter: CheckpointInserter, other: sqlite3.Connection) -> None:
-    await inserter.insert(row(1, sqlite.MAX_BYTES_ON_LOOP + 1))
+    await inserter.insert(row(1, module.MAX_BYTES_ON_LOOP + 1))
     await asyncio.gather(*(inserter.insert(row(number)) for number in range(2, 20)))
     assert list_rows(other) == list(range(1, 20))
 
@@ -69,17 +182,30 @@ async def test_a_locked_file_is_waited_for(inserter: CheckpointInserter, other: 
     assert list_rows(other) == [1]
 
 
-async def test_a_refused_row_takes_no_other_along(inserter: CheckpointInserter, other: sqlite3.Connection) -> None:
+async def test_a_refused_row_takes_no_other_along_and_is_told_to_its_run(
+    inserter: CheckpointInserter, other: sqlite3.Connection
+) -> None:
     await inserter.insert(row(1))
-    results = await asyncio.gather(
-        inserter.insert(row(2)), inserter.insert(row(1)), inserter.insert(row(3)), return_exceptions=True
-    )
-    assert [isinstance(result, Exception) for result in results] == [False, True, False]
+    for number, run_id in ((2, "a"), (1, "b"), (3, "c")):
+        inserter.add(row(number), run_id=run_id)
+    await inserter.flush()
     assert list_rows(other) == [1, 2, 3]
+    inserter.add(row(4), run_id="a")
+    with pytest.raises(sqlite3.IntegrityError):
+        inserter.add(row(5), run_id="b")
+    inserter.add(row(5), run_id="b")
+    await inserter.flush()
+    assert list_rows(other) == [1, 2, 3, 4, 5]
+
+
+async def test_a_row_that_is_written_at_once_tells_that_it_was_refused(inserter: CheckpointInserter) -> None:
+    await inserter.insert(row(1))
+    with pytest.raises(sqlite3.IntegrityError):
+        await inserter.insert(row(1))
 
 
 async def test_rows_of_a_cancelled_caller_are_written(inserter: CheckpointInserter, other: sqlite3.Connection) -> None:
-    inserting = asyncio.create_task(inserter.insert(row(1)))
+    inserting = asyncio.create_task(inserter.insert(row(1, module.MAX_BYTES_ON_LOOP + 1)))
     await asyncio.sleep(0)
     inserting.cancel()
     await inserter.insert(row(2))
@@ -89,7 +215,7 @@ async def test_rows_of_a_cancelled_caller_are_written(inserter: CheckpointInsert
 async def test_the_log_is_merged_before_it_grows_long(
     inserter: CheckpointInserter, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "MAX_UNMERGED_BYTES", 400_000)
+    monkeypatch.setattr(module, "MAX_UNMERGED_BYTES", 400_000)
     for number in range(100):
         await inserter.insert(row(number, 20_000))
     await inserter.aclose()
@@ -101,3 +227,16 @@ async def test_a_moved_file_is_reported(inserter: CheckpointInserter, file: Path
     await asyncio.to_thread(file.rename, file.with_name("moved.db"))
     with pytest.raises(StorageUnavailable, match="was moved"):
         await inserter.insert(row(2))
+
+
+async def test_a_row_whose_caller_was_told_of_the_failure_is_not_written_later(
+    inserter: CheckpointInserter, file: Path
+) -> None:
+    await inserter.insert(row(1))
+    moved = await asyncio.to_thread(file.rename, file.with_name("moved.db"))
+    with pytest.raises(StorageUnavailable, match="was moved"):
+        await inserter.insert(row(2))
+    await asyncio.to_thread(moved.rename, file)
+    await inserter.insert(row(3))
+    with closing(sqlite3.connect(file)) as other:
+        assert list_rows(other) == [1, 3]

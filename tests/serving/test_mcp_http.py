@@ -18,7 +18,7 @@ from deerflow.config.source import open_source
 from deerflow.domain.identity import Principal
 from deerflow.domain.runs import RunStatus
 from deerflow.gateway.app import create_app
-from deerflow.gateway.dependencies import get_current_user
+from deerflow.gateway.dependencies import identify_local_user
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import Answer, ScriptedModel, Stall, calling
 from tests.serving.support import get_data, get_text
@@ -64,7 +64,7 @@ async def open_mcp_endpoint(folder: Path, *script: object) -> AsyncIterator[McpE
     source = open_source(directory=folder, environment={}, overrides=QUIET)
     async with open_harness(source, ScriptedModel.saying(*script)) as harness:  # type: ignore[arg-type]
         app = create_app(harness)
-        app.dependency_overrides[get_current_user] = get_header_user
+        app.state.identify = get_header_user
         async with browse(harness, app) as http:
             yield McpEndpoint(harness, app, str(http.base_url))
             await app.state.mcp_endpoint.aclose()
@@ -74,7 +74,7 @@ def get_header_user(request: Request) -> Principal:
     return Principal(request.headers[USER_HEADER])
 
 
-def raise_unauthorized() -> Principal:
+def raise_unauthorized(_request: Request) -> Principal:
     raise HTTPException(401, "log in first", {"WWW-Authenticate": "Bearer"})
 
 
@@ -97,7 +97,7 @@ async def test_refuses_cross_site_requests_and_sessions_of_other_users(tmp_path:
 
 async def test_refuses_unauthenticated_requests_before_reading_the_body(tmp_path: Path) -> None:
     async with open_mcp_endpoint(tmp_path) as here, httpx.AsyncClient(base_url=here.address, timeout=10) as http:
-        here.app.dependency_overrides[get_current_user] = raise_unauthorized
+        here.app.state.identify = raise_unauthorized
         for method in ("GET", "POST", "DELETE"):
             answer = await http.request(method, "/mcp", json=HELLO)
             elsewhere = await http.get("/api/threads/t")
@@ -109,7 +109,7 @@ async def test_refuses_unauthenticated_requests_before_reading_the_body(tmp_path
         async with asyncio.timeout(10):
             assert (await reader.readline()).startswith(b"HTTP/1.1 401 ")  # and nothing was sent of the body
         writer.close()
-        del here.app.dependency_overrides[get_current_user]
+        here.app.state.identify = identify_local_user
         for said in ("{", "[" * 99 + "]" * 99):  # once it is known who asks, a body like any other
             answer = await http.post("/mcp", content=said, headers={"content-type": "application/json"})
             assert (answer.status_code, answer.json()["error"]) == (422, "InvalidRequest")

@@ -94,7 +94,9 @@ CHAIN = (
     ),
     MiddlewareSpec(lambda of: create_deferred_filter(of), "deferred tools are neither shown nor checked"),
     MiddlewareSpec(lambda of: create_guardrail(of), "a call is checked before anything is done for it", "guardrail"),
-    MiddlewareSpec(lambda _: ToolLedgerMiddleware(), "a call that waits for approval has not started"),
+    MiddlewareSpec(
+        lambda of: ToolLedgerMiddleware(of.settings.reach), "a call that waits for approval has not started"
+    ),
     MiddlewareSpec(
         lambda of: SkillContractMiddleware(of.skills), "everything done for a call obeys the skill contract"
     ),

@@ -52,7 +52,10 @@ class LedgerCall:
     message_id: str | None
     tool: str
     reaches_out: bool = True
-    """Whether it can change something outside of this machine: then its intent survives a power failure too."""
+    """Whether it can change something outside of this machine.
+
+    Then its intent survives a power failure too, and its outcome is written at once.
+    """
 
 
 class OutcomeUnknown(Exception):

@@ -6,20 +6,17 @@ from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
 
 from deerflow import __version__
-from deerflow.gateway import mcp_endpoint
-from deerflow.gateway.errors import REQUEST_ID, add_error_handlers, declared_errors
+from deerflow.gateway.dependencies import identify_local_user
+from deerflow.gateway.errors import REQUEST_ID, add_error_handlers
 from deerflow.gateway.mcp_endpoint import McpEndpoint
 from deerflow.gateway.middleware.body_limits import BodyLimitMiddleware, BodyLimits
 from deerflow.gateway.middleware.request_context import AbandonedRequestMiddleware, RequestContextMiddleware
 from deerflow.gateway.middleware.same_origin import LOOPBACK, MCP, SameOriginMiddleware
 from deerflow.gateway.openapi import add_api_docs, add_openapi
 from deerflow.gateway.page import add_page
-from deerflow.gateway.routers import health
-from deerflow.gateway.routes import LANGGRAPH_ROUTES, ROUTES, add_routes, build_routes
+from deerflow.gateway.routes import create_routes
 from deerflow.harness import Harness
 
-PREFIXES = ("/api/langgraph", "/api")
-"""Prefixes of the LangGraph API: where its clients expect it, and a short one."""
 EXPOSED_HEADERS = (REQUEST_ID, "content-location", "location", "x-pagination-total")
 """Response headers that pages of the configured origins may read."""
 
@@ -32,23 +29,16 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK) ->
         docs_url=None,  # the pages of the framework load their scripts from a CDN
         redoc_url=None,
         openapi_url=None,  # served by `add_openapi`
-        responses=declared_errors(),
     )
     app.state.harness = harness
+    app.state.identify = identify_local_user
     limits = read_body_limits(harness)
     app.state.mcp_endpoint = McpEndpoint(harness, limits)
     add_middlewares(app, harness, hosts, limits)
     add_error_handlers(app)
     add_openapi(app)
     add_api_docs(app)
-    app.include_router(health.router)
-    app.include_router(mcp_endpoint.router)
-    for prefix in PREFIXES:
-        for router in LANGGRAPH_ROUTES:
-            add_routes(app, router, prefix, in_schema=prefix == "/api")
-    for router in ROUTES:
-        add_routes(app, router, "/api")
-    build_routes(app.router.routes)
+    app.router.routes += create_routes()
     add_page(app)
     return app
 

@@ -3,6 +3,7 @@
 All dependencies are async functions: FastAPI runs sync ones in a thread, for every request.
 """
 
+from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -19,9 +20,15 @@ async def get_harness(request: Request) -> Harness:
     return harness
 
 
-async def get_current_user() -> Principal:
+def identify_local_user(_request: Request) -> Principal:
     """Return the local user: the server is reachable from this machine only."""
     return LOCAL_USER
+
+
+async def get_current_user(request: Request) -> Principal:
+    """Return the user who sent the request, as `app.state.identify` tells."""
+    identify: Callable[[Request], Principal] = request.app.state.identify
+    return identify(request)
 
 
 HarnessDep = Annotated[Harness, Depends(get_harness)]

@@ -10,9 +10,9 @@ from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
 
-from deerflow.gateway.errors import Problem
+from deerflow.gateway.errors import Problem, declared_errors
 from deerflow.gateway.examples import PATH_EXAMPLES
-from deerflow.gateway.routes import mount_all
+from deerflow.gateway.routes import include_all
 
 OPENAPI_URL = "/api/openapi.json"
 DOCS_URL = "/api/docs"
@@ -62,8 +62,9 @@ def add_openapi(app: FastAPI) -> None:
 
     def build_document() -> dict[str, Any]:
         if app.openapi_schema is None:
-            mount_all(app)
-            app.openapi_schema = get_openapi(title=app.title, version=app.version, routes=app.routes)
+            described = FastAPI(responses=declared_errors())
+            include_all(described)
+            app.openapi_schema = get_openapi(title=app.title, version=app.version, routes=described.routes)
             schemas = {**app.openapi_schema["components"]["schemas"], Problem.__name__: Problem.model_json_schema()}
             app.openapi_schema["components"]["schemas"] = dict(sorted(schemas.items()))
             add_path_examples(app.openapi_schema)

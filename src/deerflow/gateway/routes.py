@@ -2,20 +2,20 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from threading import Lock
 
 from fastapi import APIRouter, FastAPI
 from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
+from deerflow.gateway import mcp_endpoint
 from deerflow.gateway.routers import features, health
 from deerflow.gateway.routers.threads import deletion, threads
 
-UNKNOWN_PATH = "/~"
-MOUNTING = Lock()
-"""Held while routes are replaced: the OpenAPI document is built in a thread."""
+API = "/api"
+PREFIXES = ("/api/langgraph", API)
+"""Prefixes of the LangGraph API: where its clients expect it, and a short one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,59 +31,78 @@ class LazyRouter:
         return re.compile(f"{re.escape(prefix)}(?:{alternatives})(?:/|$)")
 
 
-def add_routes(app: FastAPI, router: APIRouter | LazyRouter, prefix: str, *, in_schema: bool = True) -> None:
-    """Add a router to the application; a lazy one is mounted on its first request."""
-    if isinstance(router, LazyRouter):
-        app.router.routes.append(LazyRoute(app, router, prefix, in_schema=in_schema))
-    else:
-        app.include_router(router, prefix=prefix, include_in_schema=in_schema)
+class MountedRouter(BaseRoute):
+    """Routes of a router, below a prefix.
+
+    `include_router` builds them again, with their validators, for each prefix and application. This uses them as they
+    are.
+    """
+
+    def __init__(self, router: APIRouter, prefix: str = "") -> None:
+        self._routes = router.routes
+        self._prefix = prefix
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        partial: Scope | None = None
+        if scope["type"] == "http" and scope["path"].startswith(f"{self._prefix}/"):
+            root = scope.get("root_path", "")
+            place = {"root_path": root + self._prefix, "app_root_path": scope.get("app_root_path", root)}
+            below = {**scope, **place}
+            for route in self._routes:
+                match, found = route.matches(below)
+                if match is Match.FULL:
+                    return match, {**place, **found, "route": route}
+                if match is Match.PARTIAL and partial is None:
+                    partial = {**place, **found, "route": route}
+        return (Match.NONE, {}) if partial is None else (Match.PARTIAL, partial)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await scope["route"].handle(scope, receive, send)
 
 
 class LazyRoute(BaseRoute):
-    """Placeholder for the routes of a lazy router."""
+    """Routes of a lazy router, below a prefix."""
 
-    def __init__(self, app: FastAPI, router: LazyRouter, prefix: str, *, in_schema: bool) -> None:
-        self._app = app
+    def __init__(self, router: LazyRouter, prefix: str) -> None:
         self._router = router
         self._prefix = prefix
-        self._in_schema = in_schema
         self._pattern = router.compile_pattern(prefix)
+        self.mounted: MountedRouter | None = None
+        """The routes, after the first request."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        if self.mounted is not None:
+            return self.mounted.matches(scope)
         is_match = scope["type"] == "http" and self._pattern.match(scope["path"])
         return (Match.FULL if is_match else Match.NONE), {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await asyncio.to_thread(self.mount)  # imports and validators take a tenth of a second
-        await self._app.router(scope, receive, send)
-
-    def mount(self) -> None:
-        """Replace the placeholder by the routes, unless another request has done so. May run in a thread."""
-        with MOUNTING:
-            routes = self._app.router.routes
-            if self not in routes:
-                return
-            end = len(routes)
-            add_routes(self._app, self._router.load(), self._prefix, in_schema=self._in_schema)
-            added = routes[end:]
-            build_routes(added)
-            index = routes.index(self)
-            # In one step: another thread may look for a route.
-            self._app.router.routes[:] = [*routes[:index], *added, *routes[index + 1 : end]]
+        if self.mounted is None:
+            router = await asyncio.to_thread(self._router.load)  # imports and validators take a tenth of a second
+            self.mounted = MountedRouter(router, self._prefix)
+            await scope["app"].router(scope, receive, send)  # the path may be that of another router
+        else:
+            await self.mounted.handle(scope, receive, send)
 
 
-def build_routes(routes: Sequence[BaseRoute]) -> None:
-    """Build the validators of routes, which the framework does when it first compares them with a path."""
-    for route in routes:
-        if not isinstance(route, LazyRoute):
-            route.matches({"type": "http", "method": "GET", "path": UNKNOWN_PATH, "root_path": "", "headers": []})
+def create_routes() -> list[BaseRoute]:
+    """Return the routes of an application."""
+    routes: list[BaseRoute] = [MountedRouter(health.router), MountedRouter(mcp_endpoint.router)]
+    routes += [create_route(router, prefix) for prefix in PREFIXES for router in LANGGRAPH_ROUTES]
+    return routes + [create_route(router, API) for router in ROUTES]
 
 
-def mount_all(app: FastAPI) -> None:
-    """Mount all lazy routers, for the OpenAPI document."""
-    for route in list(app.router.routes):
-        if isinstance(route, LazyRoute):
-            route.mount()
+def create_route(router: APIRouter | LazyRouter, prefix: str) -> BaseRoute:
+    """Return the routes of a router below a prefix."""
+    return LazyRoute(router, prefix) if isinstance(router, LazyRouter) else MountedRouter(router, prefix)
+
+
+def include_all(app: FastAPI) -> None:
+    """Add the routes of all routers to an application that is only described, not served."""
+    app.include_router(health.router)
+    app.include_router(mcp_endpoint.router)
+    for router in (*LANGGRAPH_ROUTES, *ROUTES):
+        app.include_router(router.load() if isinstance(router, LazyRouter) else router, prefix=API)
 
 
 def load_messages() -> APIRouter:

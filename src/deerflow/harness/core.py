@@ -154,7 +154,8 @@ async def open_storage(
     """Open the database and the checkpoints that belong to it."""
     location = loaded.config.database.get_location(loaded.home)
     database = await stack.enter_async_context(open_database(location, loaded.home))
-    return MeasuredDatabase(database, metrics), await stack.enter_async_context(open_checkpointer(location))
+    checkpointer = await stack.enter_async_context(open_checkpointer(location, database))
+    return MeasuredDatabase(database, metrics), checkpointer
 
 
 def open_policy(loaded: LoadedConfig) -> PolicyFile:

@@ -1,6 +1,5 @@
 """Checkpoints of graphs in a SQLite file, and the choice of the checkpointer."""
 
-import asyncio
 import inspect
 import json
 import sqlite3
@@ -29,21 +28,23 @@ from deerflow.config.imports import require_extra
 from deerflow.domain.errors import ConfigError, StorageUnavailable
 from deerflow.persistence.checkpoints import (
     RUN_KEY,
+    WRITER_KEY,
+    CheckpointWriter,
     VersionedSaver,
     add_version,
     create_serializer,
     follow_checkpoint,
     read_version,
 )
-from deerflow.persistence.engine.database import DatabaseLocation, translate_driver_errors
+from deerflow.persistence.checkpoints.inserter import CheckpointInserter
+from deerflow.persistence.engine.database import Database, DatabaseLocation, translate_driver_errors
 from deerflow.persistence.engine.schema import IdFile, locate_id_file
 from deerflow.persistence.engine.sqlite import (
     BUSY_TIMEOUT_S,
-    Appender,
     DatabaseFile,
     InsertStatement,
+    SqliteDatabase,
     create_folder,
-    execute_all,
     locate_checkpoints,
     translate_open_errors,
 )
@@ -52,6 +53,7 @@ SELECT_LATEST = """
 SELECT metadata, checkpoint_id FROM checkpoints
 WHERE thread_id = ? AND checkpoint_ns = '' ORDER BY checkpoint_id DESC LIMIT 1
 """
+SELECT_ANY = "SELECT 1 FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ? LIMIT 1"
 INSERT_CHECKPOINT = """
 INSERT OR REPLACE INTO checkpoints
 (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata)
@@ -61,120 +63,22 @@ INSERT_WRITE = """
 INSERT OR {} INTO writes (thread_id, checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, value)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-MAX_BYTES_ON_LOOP = 256 * 1024
-"""Rows beyond this size are written in a thread: they would hold the event loop for a millisecond and more."""
-MAX_UNMERGED_BYTES = 4 * 1024 * 1024
-"""Size of the write-ahead log from which on it is merged into the file."""
 RUN_OF_CHECKPOINT = f"json_extract(CAST(metadata AS TEXT), '$.{RUN_KEY}')"
 
 
-def open_checkpointer(location: DatabaseLocation) -> AbstractAsyncContextManager[BaseCheckpointSaver[str]]:
-    """Open the checkpointer of the database at `location`: a SQLite file next to it, or tables of the same server."""
+def open_checkpointer(
+    location: DatabaseLocation, database: Database | None = None
+) -> AbstractAsyncContextManager[BaseCheckpointSaver[str]]:
+    """Open the checkpointer of the database at `location`: a SQLite file next to it, or tables of the same server.
+
+    With `database`, the opened one, checkpoints in SQLite are committed together with its events.
+    """
     if isinstance(location, Path):
-        return open_sqlite_checkpoints(locate_checkpoints(location), locate_id_file(location).read())
+        journal = database if isinstance(database, SqliteDatabase) else None
+        return open_sqlite_checkpoints(locate_checkpoints(location), locate_id_file(location).read(), journal)
     with require_extra("postgres", "database.url"):
         from deerflow.persistence.checkpoints.postgres import open_postgres_checkpoints
     return open_postgres_checkpoints(location)
-
-
-@dataclass(frozen=True, slots=True)
-class PendingRows:
-    """Rows to write together, and a future that is done when they are committed."""
-
-    inserts: Sequence[InsertStatement]
-    done: asyncio.Future[None]
-
-
-class CheckpointInserter:
-    """Writes rows on the event loop, those of one turn in one transaction, and in a thread if that may take longer.
-
-    A commit waits for no disk: checkpoints must survive the process and need not survive a power failure.
-    """
-
-    def __init__(self, file: Path, guard: DatabaseFile) -> None:
-        self._file = guard
-        self._appender = Appender(file)
-        # Without `check_same_thread`, because any thread of the pool may use it; the lock lets in one at a time.
-        self._connection = sqlite3.connect(file, BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
-        for setting in ("synchronous=NORMAL", "secure_delete=ON"):
-            self._connection.execute(f"PRAGMA {setting}")
-        self._reader = sqlite3.connect(file, BUSY_TIMEOUT_S, isolation_level=None)
-        self._lock = asyncio.Lock()
-        self._waiting: list[PendingRows] = []
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._unmerged_bytes = 0
-
-    async def insert(self, *inserts: InsertStatement) -> None:
-        """Write rows; they are committed when this returns.
-
-        Raises:
-            StorageUnavailable: The database refuses them.
-        """
-        rows = PendingRows(inserts, asyncio.get_running_loop().create_future())
-        self._waiting.append(rows)
-        if len(self._waiting) == 1:
-            asyncio.get_running_loop().call_soon(self._flush)
-        await rows.done
-
-    def read_row(self, query: str, values: tuple[object, ...]) -> tuple[Any, ...] | None:
-        """Return the first row of a short query. A reader never waits for a writer of a file in WAL mode."""
-        row: tuple[Any, ...] | None = self._reader.execute(query, values).fetchone()
-        return row
-
-    async def aclose(self) -> None:
-        """Wait for what is being written, and close the connections."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
-        self._reader.close()
-        self._appender.close()
-        self._connection.close()
-
-    def _flush(self) -> None:
-        group, self._waiting = self._waiting, []
-        inserts = [insert for rows in group for insert in rows.inserts]
-        size = sum(len(value) for _, values in inserts for value in values if isinstance(value, bytes))
-        self._unmerged_bytes += size
-        is_done = False
-        try:
-            self._file.check()
-            is_done = size <= MAX_BYTES_ON_LOOP and not self._lock.locked() and self._appender.append(*inserts)
-        except StorageUnavailable as problem:
-            finish(group, problem)
-            return
-        except sqlite3.Error:
-            pass  # one of the rows is refused: the thread writes each alone
-        if is_done:
-            finish(group)
-        if not is_done or self._unmerged_bytes > MAX_UNMERGED_BYTES:
-            task = asyncio.create_task(self._write([] if is_done else group))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _write(self, group: Sequence[PendingRows]) -> None:
-        """Write rows in a thread, and merge the log of the file into it if it is long."""
-        async with self._lock:
-            for rows in group:
-                try:
-                    with translate_driver_errors():
-                        await asyncio.to_thread(execute_all, self._connection, rows.inserts)
-                    finish([rows])
-                except (StorageUnavailable, sqlite3.Error) as problem:
-                    finish([rows], problem)
-            if self._unmerged_bytes > MAX_UNMERGED_BYTES:
-                self._unmerged_bytes = 0
-                with suppress(sqlite3.Error):  # tried again later
-                    await asyncio.to_thread(self._connection.execute, "PRAGMA wal_checkpoint(PASSIVE)")
-
-
-def finish(group: Sequence[PendingRows], problem: Exception | None = None) -> None:
-    """Tell those who wait that their rows are committed, or why not."""
-    for rows in group:
-        if rows.done.done():  # the waiting task was cancelled
-            continue
-        if problem is None:
-            rows.done.set_result(None)
-        else:
-            rows.done.set_exception(problem)
 
 
 class SqliteCheckpoints(VersionedSaver, AsyncSqliteSaver):
@@ -196,8 +100,26 @@ class SqliteCheckpoints(VersionedSaver, AsyncSqliteSaver):
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return a checkpoint."""
+        await self.inserter.flush_for_reading()
         with translate_driver_errors():
+            # A new thread has none, which needs no thread of the driver to tell.
+            place = config["configurable"]
+            if self.inserter.read_row(SELECT_ANY, (place["thread_id"], place.get("checkpoint_ns", ""))) is None:
+                return None
             return await super().aget_tuple(config)
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Yield checkpoints, newest first."""
+        await self.inserter.flush_for_reading()
+        async for found in super().alist(config, filter=filter, before=before, limit=limit):
+            yield found
 
     async def aput(
         self,
@@ -212,7 +134,7 @@ class SqliteCheckpoints(VersionedSaver, AsyncSqliteSaver):
         about = json.dumps(get_checkpoint_metadata(config, add_version(metadata)), ensure_ascii=False)
         parent = config["configurable"].get("checkpoint_id")
         values = (thread_id, namespace, checkpoint["id"], parent, kind, state, about.encode(errors="ignore"))
-        await self.inserter.insert((INSERT_CHECKPOINT, values))
+        await self._insert(config, (INSERT_CHECKPOINT, values))
         place = {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint["id"]}
         return {"configurable": place}
 
@@ -227,10 +149,18 @@ class SqliteCheckpoints(VersionedSaver, AsyncSqliteSaver):
             (*place, task_id, task_path, WRITES_IDX_MAP.get(channel, index), channel, *self.serde.dumps_typed(value))
             for index, (channel, value) in enumerate(writes)
         )
-        await self.inserter.insert(*((statement, row) for row in rows))
+        await self._insert(config, *((statement, row) for row in rows))
 
     # LangGraph asks for it at the start of every run, and to derive it takes a third of a millisecond.
     aput_writes.__signature__ = inspect.signature(aput_writes)  # type: ignore[attr-defined]
+
+    async def _insert(self, config: RunnableConfig, *inserts: InsertStatement) -> None:
+        """Write rows: those of a run with its next events, others at once."""
+        writer: CheckpointWriter | None = config["configurable"].get(WRITER_KEY)
+        if writer is None:
+            await self.inserter.insert(*inserts)
+        else:
+            self.inserter.add(*inserts, run_id=writer.run_id)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Delete the checkpoints of a thread."""
@@ -239,6 +169,7 @@ class SqliteCheckpoints(VersionedSaver, AsyncSqliteSaver):
 
     async def state_version(self, thread_id: str) -> int | None:
         """Return the version of a thread's state, None when it has none."""
+        await self.inserter.flush_for_reading()
         with translate_driver_errors():
             row = self.inserter.read_row(SELECT_LATEST, (thread_id,))
         if row is None:
@@ -263,6 +194,7 @@ class SqliteCheckpoints(VersionedSaver, AsyncSqliteSaver):
     async def _write(self) -> AsyncIterator[None]:
         """Check the file before a change; roll back what the database refuses."""
         self.guard.check()
+        await self.inserter.flush()
         try:
             with translate_driver_errors():
                 yield
@@ -274,7 +206,9 @@ class SqliteCheckpoints(VersionedSaver, AsyncSqliteSaver):
 
 
 @asynccontextmanager
-async def open_sqlite_checkpoints(file: Path, database_id: str | None = None) -> AsyncIterator[SqliteCheckpoints]:
+async def open_sqlite_checkpoints(
+    file: Path, database_id: str | None = None, database: SqliteDatabase | None = None
+) -> AsyncIterator[SqliteCheckpoints]:
     """Open a checkpointer that stores its data in `file`, which belongs to the database with that id.
 
     Raises:
@@ -293,6 +227,8 @@ async def open_sqlite_checkpoints(file: Path, database_id: str | None = None) ->
             if database_id is not None:
                 await check_id(connection, locate_id_file(file), database_id)
             saver.inserter = CheckpointInserter(file, saver.guard)
+            if database is not None:
+                database.attach(saver.inserter)
         try:
             yield saver
         finally:

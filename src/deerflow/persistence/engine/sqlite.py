@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
@@ -61,6 +61,23 @@ class DatabaseFile:
                 )
 
 
+class DeferredRows(Protocol):
+    """Rows of another file that are written with the next events, and before any other write."""
+
+    @property
+    def file(self) -> Path:
+        """The other file."""
+
+    def peek(self) -> Sequence[InsertStatement] | None:
+        """Return the rows that wait, None if they have to be written by `flush`."""
+
+    def mark_written(self) -> None:
+        """Forget the rows that wait: they are committed."""
+
+    async def flush(self) -> None:
+        """Write the rows that wait."""
+
+
 class Appender:
     """Connection that waits neither for a lock nor for the disk."""
 
@@ -72,6 +89,12 @@ class Appender:
         self._slow_s = slow_s
         self._avoid_until = 0.0
         self._count = 0
+
+    def attach(self, file: Path) -> None:
+        """Make the tables of another database available, under names that this one does not have."""
+        self._connection.execute("ATTACH DATABASE ? AS other", (str(file),))
+        for setting in ("synchronous=NORMAL", "secure_delete=ON"):
+            self._connection.execute(f"PRAGMA other.{setting}")
 
     def append(self, *inserts: InsertStatement) -> bool:
         """Execute `inserts` if that is possible at once; return whether it was. If not, the caller uses a thread."""
@@ -143,6 +166,12 @@ class SqliteDatabase:
         self._writer = ThreadPoolExecutor(1, "database-writer")
         self._waiting: list[PendingWrite] = []
         self._draining: asyncio.Task[None] | None = None
+        self._deferred: DeferredRows | None = None
+
+    def attach(self, rows: DeferredRows) -> None:
+        """Write these rows in the transaction of the next events."""
+        self._appender.attach(rows.file)
+        self._deferred = rows
 
     async def read(self, query: Callable[[Connection], T]) -> T:
         """Run `query` and return its result; stop it when the caller is cancelled."""
@@ -165,12 +194,33 @@ class SqliteDatabase:
         """Add events. They survive a crash of the process, but not always a power failure."""
         self._file.check()
         insert = build_insert(events)
-        is_free = self._draining is None  # the writer waits for the disk while it commits
-        if not (is_free and self._appender.append(insert)):
+        if not self._append_at_once(insert):
+            await self._flush_deferred()
             await asyncio.get_running_loop().run_in_executor(self._writer, self._insert, insert)
         if self._appender.is_checkpoint_due():
             self._writer.submit(self._checkpoint)
         return ()  # a living process keeps its runs: liveness is decided by locks, not by clocks
+
+    def _append_at_once(self, insert: InsertStatement) -> bool:
+        """Add events together with rows that wait, if that is possible at once; return whether it was."""
+        if self._draining is not None:  # the writer waits for the disk while it commits
+            return False
+        rows = self._deferred.peek() if self._deferred else ()
+        try:
+            if rows is None or not self._appender.append(*rows, insert):
+                return False
+        except sqlite3.Error:
+            if rows:  # one of them may be refused, which must not keep events out
+                return False
+            raise
+        if self._deferred:
+            self._deferred.mark_written()
+        return True
+
+    async def _flush_deferred(self) -> None:
+        """Write rows that wait before what follows from them."""
+        if self._deferred is not None:
+            await self._deferred.flush()
 
     async def aclose(self) -> None:
         """Commit pending writes, then close the file."""
@@ -187,6 +237,13 @@ class SqliteDatabase:
         self._draining = None
 
     async def _commit(self, group: Sequence[PendingWrite]) -> None:
+        try:
+            await self._flush_deferred()
+        except StorageUnavailable as refusal:
+            for work in group:
+                if not work.done.done():
+                    work.done.set_exception(refusal)
+            return
         transaction = asyncio.get_running_loop().run_in_executor(self._writer, self._transact, group)
         await asyncio.wait({transaction})
         problem = transaction.exception()

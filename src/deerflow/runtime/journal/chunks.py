@@ -49,6 +49,12 @@ def mergeable_kind(message: BaseMessage) -> str | None:
     return REASONING if message.additional_kwargs.keys() == {REASONING} and not message.content else None
 
 
+def has_text(message: BaseMessage) -> bool:
+    """Return whether a reader waits for this chunk: it holds text or reasoning of the model."""
+    is_reply = isinstance(message, AIMessageChunk)
+    return is_reply and bool(message.content or message.additional_kwargs.get(REASONING))
+
+
 def chunk_text(message: BaseMessage, kind: str) -> str:
     """Return the text of a chunk of that kind."""
     return str(message.content if kind == "content" else message.additional_kwargs[REASONING])

@@ -16,7 +16,7 @@ from deerflow.persistence.engine.database import Database
 from deerflow.persistence.queries.events import MAX_ROWS, LoggedEvent, T, WriteFunction, do_nothing, insert_events_with
 from deerflow.persistence.queries.transactions import RunFinish, finish_run
 from deerflow.runtime.background import complete_before_cancel, shield_until_done, wait_for_event
-from deerflow.runtime.journal.chunks import ChunkBuffer
+from deerflow.runtime.journal.chunks import ChunkBuffer, has_text
 from deerflow.runtime.stream_bridge.base import StreamBridge
 
 logger = logging.getLogger(__name__)
@@ -45,12 +45,14 @@ class Journal:
         """Return the log of a run of this process; `lost` is called when another process has taken it over."""
         return RunLog(run, self, last_seq, lost)
 
-    def add(self, entry: "JournalEntry", *, urgent: bool = False) -> None:
-        """Write `entry` with the next group, or at once if `urgent`."""
+    def add(self, entry: "JournalEntry") -> None:
+        """Write `entry` with the next group."""
         self._waiting.append(entry)
-        if urgent:
-            self._hurry.set()
         self._start_writer()
+
+    def hurry(self) -> None:
+        """Write the next group at once."""
+        self._hurry.set()
 
     def _start_writer(self) -> None:
         if self._writer is None:
@@ -202,11 +204,12 @@ class RunLog:
         self._journal.add(self._next(event, data))
 
     def append_chunk(self, message: BaseMessage, metadata: Mapping[str, object]) -> None:
-        """Append a message chunk, merged into the newest event if possible; the first chunk is written at once."""
-        if self._newest is not None and self._newest.takes(message):
-            return
-        self._journal.add(self._next("messages", ChunkBuffer(message, metadata)), urgent=message.id != self._speaking)
-        self._speaking = message.id
+        """Append a message chunk, merged into the newest event if possible; the first text is written at once."""
+        if self._newest is None or not self._newest.takes(message):
+            self._journal.add(self._next("messages", ChunkBuffer(message, metadata)))
+        if message.id != self._speaking and has_text(message):
+            self._speaking = message.id
+            self._journal.hurry()
 
     async def commit(self, event: EventName, data: bytes, also: WriteFunction[T]) -> T:
         """Append an event durably and apply `also` in the same transaction."""

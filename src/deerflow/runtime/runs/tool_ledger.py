@@ -111,10 +111,13 @@ class RunLedger:
         await record_intent(self._log, call, {**call_fields(call), "tool": call.tool})
 
     async def end(self, call: LedgerCall, outcome: object) -> None:
-        """Record the result of a call."""
+        """Record the result of a call: at once if the call reached out, else with the events that follow."""
         self._log.outcomes[call.message_id, call.id] = outcome  # before it is written: the run may be stopped meanwhile
         data = to_json({**call_fields(call), "outcome": self._store(outcome)})
-        await self._log.write("tool_outcome", data)
+        if call.reaches_out:
+            await self._log.write("tool_outcome", data)
+        else:
+            self._log.append("tool_outcome", data)
 
     def _store(self, outcome: object) -> str:
         update = outcome.update if isinstance(outcome, Command) else {"messages": [outcome]}

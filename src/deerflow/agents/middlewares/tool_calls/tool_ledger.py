@@ -14,6 +14,7 @@ from deerflow.agent_support.replies import AsyncToolHandler, ToolHandler
 from deerflow.agent_support.thread_state import ThreadState
 from deerflow.domain.context import RunContext, find_run_context
 from deerflow.domain.tools import CHANGES_FILES, READ_ONLY, RESUMABLE, LedgerCall, OutcomeUnknown, ToolLedger
+from deerflow.guardrails.call_context import COMMAND_TOOLS, EgressCapability
 
 HARMLESS = frozenset({"write_todos", "ask_clarification"})
 """Tools of libraries that change nothing but the thread's own state."""
@@ -31,6 +32,10 @@ class ToolLedgerMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
     When a run is begun again after its process died, a call with an outcome is not made again, and one without is said
     to be unknown. Tools that only read are simply used again, and some go on by themselves with what they had begun.
     """
+
+    def __init__(self, reach: EgressCapability) -> None:
+        super().__init__()
+        self._reach = reach
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler[Result]) -> Result:
         # A ledger can be kept only where one can wait for it.
@@ -51,10 +56,18 @@ class ToolLedgerMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
             return known
         if is_read_only(request.tool):
             return await handler(request)
-        await run.ledger.begin(replace(call, reaches_out=not changes_only_files(request.tool)))
+        call = replace(call, reaches_out=not self._changes_only_files(request.tool))
+        await run.ledger.begin(call)
         result = await handler(request)
         await run.ledger.end(call, result)
         return result
+
+    def _changes_only_files(self, tool: BaseTool | None) -> bool:
+        """Return whether a tool changes nothing but files of the sandbox, as do commands without network."""
+        if tool is None:
+            return False
+        is_confined = tool.name in COMMAND_TOOLS and not self._reach.classify(tool, tool.name).reaches_out
+        return is_confined or bool((tool.metadata or {}).get(CHANGES_FILES))
 
     async def _go_on(
         self, request: ToolCallRequest, handler: AsyncToolHandler[Result], ledger: ToolLedger, call: LedgerCall
@@ -80,11 +93,6 @@ def find_calling_message(messages: Sequence[BaseMessage], call_id: str) -> str |
 def is_read_only(tool: BaseTool | None) -> bool:
     """Return whether a tool can be called again without harm; an unknown tool can."""
     return tool is None or tool.name in HARMLESS or bool((tool.metadata or {}).get(READ_ONLY))
-
-
-def changes_only_files(tool: BaseTool | None) -> bool:
-    """Return whether a tool changes nothing but files of the sandbox."""
-    return tool is not None and bool((tool.metadata or {}).get(CHANGES_FILES))
 
 
 def resumes_itself(tool: BaseTool | None) -> bool:
