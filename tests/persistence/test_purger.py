@@ -151,8 +151,9 @@ async def test_a_rewrite_is_not_postponed_forever(tmp_path: Path, monkeypatch: p
         assert CANARY.encode() not in read_files(file)
 
 
-async def test_small_files_are_rewritten_at_once(tmp_path: Path) -> None:
+async def test_small_files_are_rewritten_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "d.db"
+    monkeypatch.setattr("deerflow.persistence.engine.maintenance.MAX_BUSY_BYTES", 2**30)
     with closing(connect(file)) as connection:
         fill(connection, Random(1))
         delete_canary(connection)

@@ -67,7 +67,8 @@ class Purger:
             return True
 
     def _is_postponed(self) -> bool:
-        size = sum(file.stat().st_size for file in self._files if file.exists())
+        logs = [file.with_name(f"{file.name}-wal") for file in self._files]
+        size = sum(file.stat().st_size for file in (*self._files, *logs) if file.exists())
         if size <= MAX_BUSY_BYTES or not self._is_busy():
             self._postponed_since = None
             return False

@@ -11,8 +11,8 @@ from deerflow.domain.identity import DELETED_OWNER, new_id
 from deerflow.persistence.queries.threads import find_thread, lock_thread, match_json
 from deerflow.persistence.tables import ACTIVE, deletions, run_events, runs, search_messages, store_items, threads
 
-BATCH_SIZE, MESSAGE_BATCH_SIZE = 500, 50
-"""Number of events and of searchable messages deleted in one transaction: other writers wait for 20 ms at most."""
+BATCH_SIZE, MESSAGE_BATCH_SIZE = 200, 50
+"""Number of events and of searchable messages deleted in one transaction: other writers wait for some milliseconds."""
 PINNED: Mapping[str, object] = {"pinned": True}
 
 
