@@ -1,4 +1,4 @@
-"""The floor of `scale.py`: a server that relays the answer of a model as it comes — Starlette and httpx, no database."""
+"""The floor of `scale.py`: a server that relays the answer of a model, with Starlette and httpx, without a database."""
 
 import sys
 from collections.abc import AsyncIterator

@@ -22,9 +22,9 @@ READING_ACTIONS = frozenset({"search", "count", "history", "checkpoint", "namesp
 """Last parts of the paths of POST requests that only read."""
 NO_ROUTE = "(none)"
 EVENT_STREAM = "deerflow.event_stream"
-"""Key of the scope under which a route leaves an event stream, whose headers are sent, to the outermost middleware."""
+"""Key of the scope under which a route leaves the body of an event stream to the outermost middleware."""
 FRAMEWORK_KEYS = "fastapi"
-"""Beginning of the keys under which FastAPI keeps the exit stacks of a request, which are closed when a route returns."""
+"""Beginning of the keys of FastAPI, such as its exit stacks, which are closed when a route returns."""
 CLIENT_CLOSED = 499
 """Status under which requests are counted whose client disconnected before the response."""
 

@@ -70,7 +70,7 @@ ADD_POSTGRES = text("INSERT INTO search_terms (row_id, terms) VALUES (:row_id, C
 
 def search_text(connection: Connection, owner: str, query: str, limit: int, offset: int = 0) -> Sequence[SearchHit]:
     """Return the messages of the owner's threads that contain all words of `query`, best first; none without words."""
-    phrases = parse_query(query)
+    phrases: Sequence[Phrase] = parse_query(query)
     if not phrases:
         return []
     values: dict[str, object] = {"owner": owner, "limit": limit, "offset": offset, "candidates": MAX_CANDIDATES}

@@ -16,7 +16,9 @@ SECURE_DELETE_SINCE = (3, 42)
 
 def upgrade() -> None:
     """Apply."""
-    copy_terms("terms, owner, tokenize = 'ascii', prefix = '1 2 3'", "terms, owner", "terms, owner_term(search_messages.owner)")
+    copy_terms(
+        "terms, owner, tokenize = 'ascii', prefix = '1 2 3'", "terms, owner", "terms, owner_term(search_messages.owner)"
+    )
 
 
 def downgrade() -> None:
