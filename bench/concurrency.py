@@ -1,8 +1,8 @@
 """Whether many runs at once get as much done as one after the other, and how soon the first word of an answer arrives.
 
 Runs a second at a concurrency of 50 against the same server's own at 1, rounds interleaved. Then the time to the first
-token through the server against the time to it straight from the model, by turns, one at a time: each answer is read to
-its end before the next is asked for.
+token through the server against the time to it straight from the model, by turns: one run at a time, and 20 at once.
+Each answer is read to its end before the next is asked for.
 """
 
 import asyncio
@@ -23,29 +23,53 @@ AT_ONCE = 50
 LEAST = 0.9
 ASKED = 40
 PACE_MS = 5
-MOST_EXTRA_MS = 20.0
+MOST_EXTRA_MS = 10.0
+FEW, FEW_ROUNDS = 20, 8
+MOST_P95_MS = 150.0
 QUESTION = {"messages": [{"type": "human", "content": "Say something long."}]}
+PLAIN = {"model": "scripted", "stream": True, "messages": [{"role": "user", "content": "Say something long."}]}
 
 
 def main() -> int:
-    """Measure both."""
+    """Measure throughput and first tokens."""
     with ExitStack() as stack:
         _, port, _ = stack.enter_context(our_server(stack.enter_context(scripted_model(0))))
         together, alone = asyncio.run(compare_throughput(port))
     with ExitStack() as stack:
         model = stack.enter_context(scripted_model(PACE_MS))
         _, port, _ = stack.enter_context(our_server(model))
-        ours, direct = asyncio.run(compare_first_tokens(port, int(model.rsplit(":", 1)[1].split("/")[0])))
+        model_port = int(model.rsplit(":", 1)[1].split("/")[0])
+        ours, direct = asyncio.run(compare_first_tokens(port, model_port))
+        ours_at_once, direct_at_once = asyncio.run(compare_first_tokens_at_once(port, model_port))
     extra = statistics.median(a - b for a, b in zip(ours, direct, strict=True))
+    p95, p95_direct = percentile(ours_at_once, 95), percentile(direct_at_once, 95)
     missed = report(
         [Ratio(f"seconds for {RUNS} runs, {AT_ONCE} at once", together, alone, 1 / LEAST, "s")],
-        [Row("first token, later than the model's own", "figure", extra, "ms", bar=MOST_EXTRA_MS)],
+        [
+            Row("first token above the model's own, one run", "figure", extra, "ms", bar=MOST_EXTRA_MS),
+            Row(f"first token, {FEW} runs at once, p95", "figure", p95, "ms", bar=MOST_P95_MS),
+        ],
     )
     print(
-        f"first token: ours {statistics.median(ours):.1f} ms, the model's own {statistics.median(direct):.1f} ms, "
-        f"extra {extra:.1f} ms   bar ≤ {MOST_EXTRA_MS:g} ms{'  MISSED' if extra > MOST_EXTRA_MS else ''}"
+        f"first token, one run: ours {statistics.median(ours):.1f} ms, the model's own "
+        f"{statistics.median(direct):.1f} ms, extra {extra:.1f} ms   bar ≤ {MOST_EXTRA_MS:g} ms"
+        f"{miss(extra > MOST_EXTRA_MS)}"
     )
-    return int(missed or extra > MOST_EXTRA_MS)
+    print(
+        f"first token, {FEW} runs at once: p95 {p95:.1f} ms, median {statistics.median(ours_at_once):.1f} ms, "
+        f"the model's own p95 {p95_direct:.1f} ms   bar ≤ {MOST_P95_MS:g} ms{miss(p95 > MOST_P95_MS)}"
+    )
+    return int(missed or extra > MOST_EXTRA_MS or p95 > MOST_P95_MS)
+
+
+def miss(is_missed: bool) -> str:
+    """The end of a line of figures."""
+    return "  MISSED" if is_missed else ""
+
+
+def percentile(values: list[float], percent: int) -> float:
+    """The value that so many percent do not exceed."""
+    return sorted(values)[min(len(values) - 1, len(values) * percent // 100)]
 
 
 async def compare_throughput(port: int) -> tuple[list[float], list[float]]:
@@ -63,25 +87,39 @@ async def compare_throughput(port: int) -> tuple[list[float], list[float]]:
     return together, alone
 
 
-async def whole_run(port: int) -> None:
-    """One run, read to its end."""
+async def whole_run(port: int) -> float:
+    """One run, read to its end; milliseconds to its first token."""
     body = {"input": QUESTION, "context": {"model_name": "lean"}, "stream_mode": ["messages-tuple"]}
     path = f"/api/langgraph/threads/{uuid4()}/runs/stream"
-    await ask(port, path, body, b"event: end")
+    return await ask(port, path, body, b"event: end")
+
+
+async def whole_answer(model_port: int) -> float:
+    """One answer straight from the model, read to its end; milliseconds to its first token."""
+    return await ask(model_port, "/v1/chat/completions", PLAIN, b"[DONE]")
 
 
 async def compare_first_tokens(port: int, model_port: int) -> tuple[list[float], list[float]]:
     """Milliseconds to the first token, through the server and straight from the model, by turns."""
     ours, direct = [], []
-    body = {"input": QUESTION, "context": {"model_name": "lean"}, "stream_mode": ["messages-tuple"]}
-    plain = {"model": "scripted", "stream": True, "messages": [{"role": "user", "content": "Say something long."}]}
     for number in range(ASKED + 5):
-        path = f"/api/langgraph/threads/{uuid4()}/runs/stream"
-        through = await ask(port, path, body, b"event: end")
-        straight = await ask(model_port, "/v1/chat/completions", plain, b"[DONE]")
+        through = await whole_run(port)
+        straight = await whole_answer(model_port)
         if number >= 5:
             ours.append(through)
             direct.append(straight)
+    return ours, direct
+
+
+async def compare_first_tokens_at_once(port: int, model_port: int) -> tuple[list[float], list[float]]:
+    """The same for many runs that begin at the same moment."""
+    ours, direct = [], []
+    for number in range(FEW_ROUNDS + 1):
+        through = await asyncio.gather(*(whole_run(port) for _ in range(FEW)))
+        straight = await asyncio.gather(*(whole_answer(model_port) for _ in range(FEW)))
+        if number:  # the first round warms up
+            ours += through
+            direct += straight
     return ours, direct
 
 

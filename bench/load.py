@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
@@ -26,7 +26,7 @@ TOKENS = 200
 PAUSE_MS = 50
 MOST_P95_MS = 150.0
 IDLE = 500
-MOST_IDLE_MB = 150.0
+MOST_IDLE_MB = 15.0
 STAMP = re.compile(rb"\d{19}")
 
 CONFIG = """
@@ -108,27 +108,28 @@ async def follow(port: int, place: str) -> list[float]:
     return delays
 
 
-async def wait_idle(pid: int, port: int) -> float:
+async def wait_idle(pid: int, port: int, readers: int = IDLE) -> float:
     """How many megabytes so many readers cost who wait for a silent run."""
     place = await start(port)
-    opened = [await listen(port, place) for _ in range(10)]  # whatever the first ones need is not counted
+    # Whatever the run and the first readers need is not counted: its first state tells that the run has loaded all.
+    opened = [await listen(port, place, b"event: values") for _ in range(10)]
     before = resident_bytes(pid)
-    opened += [await listen(port, place) for _ in range(IDLE)]
+    opened += [await listen(port, place) for _ in range(readers)]
     after = resident_bytes(pid)
     for writer in opened:
         writer.close()
     return (after - before) / 1e6
 
 
-async def listen(port: int, place: str) -> asyncio.StreamWriter:
-    """A reader that has had its first event."""
+async def listen(port: int, place: str, until: bytes = b"event: metadata") -> asyncio.StreamWriter:
+    """A reader that has had its first event, or a later one."""
     _, reader, writer = await request(port, "GET", f"/api{place}/stream")
-    await reader.readuntil(b"event: metadata")
+    await reader.readuntil(until)
     return writer
 
 
 async def request(
-    port: int, method: str, path: str, body: bytes = b""
+    port: int, method: str, path: str, body: bytes = b"", statuses: Sequence[str] = ("200",)
 ) -> tuple[str, asyncio.StreamReader, asyncio.StreamWriter]:
     """The head of an answer, and the connection behind it."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -137,7 +138,7 @@ async def request(
     writer.write(head.encode() + body)
     await writer.drain()
     answer = (await reader.readuntil(b"\r\n\r\n")).decode()
-    if " 200 " not in answer.splitlines()[0]:
+    if answer.split()[1] not in statuses:
         sys.exit(f"{method} {path}: {answer}")
     return answer, reader, writer
 
@@ -152,11 +153,12 @@ def clock_model(tokens: int, pause_ms: int) -> Iterator[str]:
 
 
 @contextmanager
-def our_server(base_url: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """`deerflow serve` with that model."""
+def our_server(base_url: str, directory: Path | None = None) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """`deerflow serve` with that model, in an empty directory or in a given one."""
     port = free_port()
-    with tempfile.TemporaryDirectory() as scratch:
-        (Path(scratch) / "config.yaml").write_text(CONFIG.format(base_url=base_url))
+    with tempfile.TemporaryDirectory() as empty:
+        scratch = directory or Path(empty)
+        (scratch / "config.yaml").write_text(CONFIG.format(base_url=base_url))
         command = [str(Path(sys.executable).parent / "deerflow"), "serve", "--port", str(port)]
         with running(command, cwd=scratch, stdout=subprocess.DEVNULL) as process:
             wait_until_healthy(port, process)

@@ -65,6 +65,7 @@ BY_ID = {
     "read_run_controls": "runs this process carries out",
     "find_share": "whoever has the secret of a link may read its thread; the owner comes with the link",
     "finish_deletions": "deletions this process has carried out",
+    "postpone_purge": "deletions this process has carried out",
 }
 FOR_ALL = {
     "list_unfinished_runs": "a server goes on with everybody's runs",

@@ -127,6 +127,17 @@ async def test_only_configured_origins_are_allowed(tmp_path: Path, origin: str) 
         assert made.status_code == (200 if is_named else 403)
 
 
+async def test_event_streams_are_allowed_to_configured_origins(tmp_path: Path) -> None:
+    origin = "https://app.example.org"
+    source = open_source(directory=tmp_path, environment={}, overrides={"gateway": {"cors_origins": [origin]}})
+    async with open_harness(source, ScriptedModel.saying("Hi.")) as harness, browse(harness) as http:
+        body = {"input": {"messages": [{"type": "human", "content": "Hello"}]}}
+        streamed = await http.post("/api/threads/t/runs/stream", json=body, headers={"Origin": origin})
+        assert streamed.headers["access-control-allow-origin"] == origin
+        assert "content-location" in streamed.headers["access-control-expose-headers"]
+        assert streamed.headers["x-request-id"] and streamed.text.endswith("event: end\ndata: null\n\n")
+
+
 async def test_no_cross_origin_requests_by_default(harness_saying: OpenHarness) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         response = await http.get("/api/models", headers={"Origin": "https://app.example.org"})

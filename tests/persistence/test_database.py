@@ -14,11 +14,12 @@ from sqlalchemy import Connection, inspect, text
 
 from deerflow.domain.errors import ConfigError, StorageUnavailable
 from deerflow.domain.runs import RunEvent
+from deerflow.domain.threads import SearchableMessage
 from deerflow.persistence.engine import open_database, schema
 from deerflow.persistence.engine.schema import SCHEMA_VERSION, load_full_metadata, read_version
 from deerflow.persistence.engine.sqlite import create_sqlite_engine
 from deerflow.persistence.queries.events import LoggedEvent, read_events
-from deerflow.persistence.queries.search import TERM_TABLES
+from deerflow.persistence.queries.search import TERM_TABLES, index_messages, remove_from_index, search_text
 from deerflow.persistence.queries.threads import find_thread, insert_thread, merge_metadata, search_threads
 from tests.support import same_as_snapshot
 
@@ -180,6 +181,29 @@ async def test_migrates_events_of_runs_without_loss(tmp_path: Path) -> None:
         assert await database.read(read_version) == SCHEMA_VERSION
         pages = "SELECT sum(pgsize) FROM dbstat WHERE name = 'run_events'"
         assert await database.read(lambda rows: rows.exec_driver_sql(pages).scalar_one()) < 50 * 2_000 * 1.2
+
+
+async def test_migrates_the_search_index_without_loss(tmp_path: Path) -> None:
+    file = tmp_path / "d.db"
+    said = [SearchableMessage(f"m{number}", "ai", f"blue whale {number}", datetime.now(UTC)) for number in range(50)]
+    async with open_database(file) as database:
+        await database.write(add_thread("t"))
+        await database.write(partial(index_messages, thread_id="t", owner="me", messages=said))
+    with closing(sqlite3.connect(file)) as connection, connection:
+        rows = connection.execute("SELECT rowid, terms FROM search_terms").fetchall()
+        trigger, *_ = connection.execute("SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'search%'")
+        connection.execute("DROP TRIGGER search_messages_deleted")
+        connection.execute("DROP TABLE search_terms")
+        connection.execute("CREATE VIRTUAL TABLE search_terms USING fts5(terms, tokenize = 'ascii')")
+        connection.execute(*trigger)
+        connection.executemany("INSERT INTO search_terms (rowid, terms) VALUES (?, ?)", rows)
+        connection.execute("UPDATE alembic_version SET version_num = '0015'")
+    async with open_database(file) as database:
+        find = partial(search_text, query="blue wha", limit=100)
+        assert len(await database.read(partial(find, owner="me"))) == len(said)
+        assert await database.read(partial(find, owner="somebody")) == []
+        await database.write(partial(remove_from_index, thread_id="t", owner="me", message_ids=["m7"]))
+        assert len(await database.read(partial(find, owner="me"))) == len(said) - 1
 
 
 def test_new_files_have_the_tables_that_the_migrations_create(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

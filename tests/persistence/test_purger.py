@@ -123,6 +123,44 @@ async def test_returns_false_while_another_connection_writes(tmp_path: Path, mon
         assert await Purger(file).purge()
 
 
+async def test_large_files_are_not_rewritten_while_there_is_other_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, work = tmp_path / "d.db", [1]
+    purger = Purger(file, is_busy=lambda: bool(work))
+    with closing(connect(file)) as connection:
+        fill(connection, Random(1))
+        delete_canary(connection)
+        monkeypatch.setattr("deerflow.persistence.engine.maintenance.MAX_BUSY_BYTES", 4096)
+        assert not await purger.purge()
+        work.clear()
+        assert await purger.purge()
+        assert CANARY.encode() not in read_files(file)
+
+
+async def test_a_rewrite_is_not_postponed_forever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "d.db"
+    purger = Purger(file, is_busy=lambda: True)
+    with closing(connect(file)) as connection:
+        fill(connection, Random(1))
+        delete_canary(connection)
+        monkeypatch.setattr("deerflow.persistence.engine.maintenance.MAX_BUSY_BYTES", 4096)
+        assert not await purger.purge()
+        monkeypatch.setattr("deerflow.persistence.engine.maintenance.MAX_POSTPONED_S", 0.0)
+        assert await purger.purge()
+        assert CANARY.encode() not in read_files(file)
+
+
+async def test_small_files_are_rewritten_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "d.db"
+    monkeypatch.setattr("deerflow.persistence.engine.maintenance.MAX_BUSY_BYTES", 2**30)
+    with closing(connect(file)) as connection:
+        fill(connection, Random(1))
+        delete_canary(connection)
+        assert await Purger(file, is_busy=lambda: True).purge()
+        assert CANARY.encode() not in read_files(file)
+
+
 async def test_concurrent_writes_succeed(tmp_path: Path) -> None:
     file = tmp_path / "d.db"
     purger = Purger(file)

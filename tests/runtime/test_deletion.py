@@ -14,6 +14,7 @@ from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.harness import open_harness
 from deerflow.persistence.engine import open_database
 from deerflow.persistence.queries.deletions import begin_deletion, delete_events, list_unfinished_deletions
+from deerflow.persistence.queries.threads import find_thread, insert_thread
 from deerflow.runtime.threads.deletion import Deletions, ThreadResources
 from deerflow.testing import Answer, ScriptedModel, Stall
 from tests.canary import files_with, tables_with
@@ -87,6 +88,32 @@ async def test_failed_deletions_are_retried(database_location: Path | str, harne
         assert [mark.thread_id for mark in await database.read(list_unfinished_deletions)] == ["t"]
         assert await deletions.finish()
         assert await database.read(list_unfinished_deletions) == []
+
+
+async def test_a_thread_is_not_deleted_twice_when_its_id_is_used_again(
+    database_location: Path | str, harness_saying: OpenHarness
+) -> None:
+    forgotten: list[str] = []
+    is_free = False
+
+    async def forget(thread_id: str, user_id: str) -> None:
+        forgotten.append(thread_id)
+
+    async def scrub() -> bool:
+        return is_free
+
+    async with harness_saying(ScriptedModel.saying()) as harness:
+        await harness.threads.create(LOCAL_USER, "t", {}, may_exist=False)
+    async with open_database(database_location) as database:
+        deletions = Deletions(database, ThreadResources([forget], scrub), fail_stop, AlwaysAlive(), "us")
+        assert not await deletions.delete("t", LOCAL_USER)
+        await database.write(partial(insert_thread, thread_id="t", owner="local", metadata={}))
+        assert not await deletions.finish()
+        is_free = True
+        assert await deletions.finish()
+        assert await database.read(list_unfinished_deletions) == []
+        assert await database.read(partial(find_thread, thread_id="t", owner="local"))
+        assert forgotten.count("t") == 1
 
 
 class AlwaysAlive:

@@ -8,7 +8,7 @@ from hypothesis import strategies as some
 
 from deerflow.domain.runs import RunEvent
 from deerflow.runtime.stream_bridge import MemoryStreamBridge
-from deerflow.runtime.stream_bridge.local import TAIL
+from deerflow.runtime.stream_bridge.local import TAIL, Wakeup
 
 
 class MemoryLog:
@@ -34,6 +34,35 @@ class MemoryLog:
         self.events.append(last)
         self.bridge.publish("r", [last])
         self.bridge.publish_end("r")
+
+
+async def test_a_wakeup_before_the_wait_is_not_lost() -> None:
+    news = Wakeup()
+    news.set()
+    assert await news.wait(0)
+    news.clear()
+    assert not await news.wait(0)
+
+
+async def test_a_wakeup_ends_the_wait() -> None:
+    news = Wakeup()
+    waiting = asyncio.create_task(news.wait(30))
+    await asyncio.sleep(0)
+    news.set()
+    news.set()
+    async with asyncio.timeout(5):
+        assert await waiting
+
+
+async def test_a_cancelled_wait_leaves_nothing_behind() -> None:
+    news = Wakeup()
+    waiting = asyncio.create_task(news.wait(30))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    assert waiting.cancelled() and news.waiter is None
+    news.set()
+    assert await news.wait(0)
 
 
 async def list_event_numbers(log: MemoryLog, after: int = 0) -> list[int]:

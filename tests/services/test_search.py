@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import orjson
@@ -13,10 +15,11 @@ from sqlalchemy import Connection, insert, select, text
 from deerflow.domain.errors import InvalidRequest
 from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.domain.runs import CancelAction, RunRequest, RunStatus
-from deerflow.domain.threads import SearchHit
+from deerflow.domain.threads import SearchableMessage, SearchHit
 from deerflow.harness import Harness
 from deerflow.persistence.engine import open_database
-from deerflow.persistence.queries.search import PART_CHARS
+from deerflow.persistence.queries.search import PART_CHARS, index_messages, search_text
+from deerflow.persistence.queries.threads import insert_thread
 from deerflow.persistence.queries.tokenizer import extract_terms, find_matches, parse_query, tokenize
 from deerflow.persistence.tables import search_backlog, search_messages, threads
 from deerflow.services.search import index_backlog
@@ -208,6 +211,36 @@ async def test_a_deleted_thread_leaves_no_terms_in_the_index(
 
     async with open_database(database_location) as database:
         assert await database.read(leftovers) == 0
+
+
+async def test_similar_owner_ids_are_different_owners(database_location: Path | str) -> None:
+    owners = ["ann", "ann-2", "ann 2", "Ann", 'ann" OR terms : whale', "a" * 64]
+    async with open_database(database_location) as database:
+        for number, owner in enumerate(owners):
+            await database.write(partial(insert_thread, thread_id=f"t{number}", owner=owner, metadata={}))
+            said = [SearchableMessage("m", "ai", "blue whale", datetime.now(UTC))]
+            await database.write(partial(index_messages, thread_id=f"t{number}", owner=owner, messages=said))
+        for number, owner in enumerate(owners):
+            found = await database.read(partial(search_text, owner=owner, query="whale", limit=50))
+            assert [hit.thread_id for hit in found] == [f"t{number}"]
+
+
+async def test_a_frequent_word_that_may_be_unfinished_is_taken_as_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("deerflow.persistence.queries.search.MAX_CANDIDATES", 3)
+    words = ["whale", "whaler", "whale", "whales", "whale"]
+    said = [SearchableMessage(str(number), "ai", word, datetime.now(UTC)) for number, word in enumerate(words)]
+    async with open_database(tmp_path / "d.db") as database:
+        await database.write(partial(insert_thread, thread_id="t", owner="me", metadata={}))
+        await database.write(partial(index_messages, thread_id="t", owner="me", messages=said))
+
+        async def find(query: str) -> list[str]:
+            return [hit.snippet for hit in await database.read(partial(search_text, owner="me", query=query, limit=9))]
+
+        assert await find("whale") == ["whale"] * 3
+        assert sorted(await find("whal")) == ["whale", "whale", "whales"]  # the newest
+        assert await find("whaler") == ["whaler"]
 
 
 async def test_indexes_the_backlog(database_location: Path | str, harness_saying: OpenHarness) -> None:

@@ -33,7 +33,7 @@ from deerflow.runtime.runs.job import Job, ResolvedSettings
 from deerflow.runtime.runs.manager import RunManager
 from deerflow.runtime.stream_bridge import StreamBridge, open_bridge
 from deerflow.runtime.stream_bridge.base import EVERYBODY
-from deerflow.runtime.threads.deletion import Cleanup, Deletions, ThreadResources
+from deerflow.runtime.threads.deletion import Cleanup, Deletions, ThreadResources, repeat_in_background
 from deerflow.runtime.threads.states import pending_interrupts
 from deerflow.sandbox.files.mounts import file_owner, thread_folder, user_data_folder
 from deerflow.sandbox.lease import restore_files
@@ -192,7 +192,8 @@ async def open_runs(
         metrics.runs_here.set_function(lambda: len(runs.active_runs()))
         stack.push_async_callback(runs.aclose)
         await stack.enter_async_context(monitor_process(ProcessMonitor(database, bridge, runs, liveness, process)))
-        yield runs, Deletions(database, thread_resources(core, resources), partial(stop_run, runs), liveness, process)
+        belongings = thread_resources(core, resources, is_busy=lambda: bool(runs.active_runs()))
+        yield runs, Deletions(database, belongings, partial(stop_run, runs), liveness, process)
 
 
 @asynccontextmanager
@@ -212,17 +213,18 @@ async def join_processes(core: Core) -> AsyncIterator[tuple[str, Liveness, Strea
             bridge.tell(EVERYBODY)  # they can resume what this process left
 
 
-def thread_resources(core: Core, resources: Resources) -> ThreadResources:
+def thread_resources(core: Core, resources: Resources, is_busy: Callable[[], bool]) -> ThreadResources:
     """Return what a thread has besides its rows, in the order in which it is deleted."""
     forget: list[Cleanup] = [
         resources.memory.forget_thread,  # before the search index is compacted
-        partial(compact_index, core.database),
+        partial(compact_index, core.database, is_busy),
         partial(delete_checkpoints, core.checkpointer),
         core.mcp.forget_thread,
         core.acp.forget_thread,
         partial(delete_files, core),
     ]
-    return ThreadResources(forget, Purger(core.source.current.config.database.get_location(core.home)).purge)
+    purger = Purger(core.source.current.config.database.get_location(core.home), is_busy)
+    return ThreadResources(forget, purger.purge, is_busy)
 
 
 async def copy_thread_resources(core: Core, resources: Resources, thread_id: str, copy_id: str, user_id: str) -> None:
@@ -240,10 +242,9 @@ async def delete_files(core: Core, thread_id: str, user_id: str) -> None:
     await asyncio.to_thread(remove_folder, thread_folder(core.home, user_id, thread_id))
 
 
-async def compact_index(database: Database, thread_id: str, user_id: str) -> None:
+async def compact_index(database: Database, is_busy: Callable[[], bool], thread_id: str, user_id: str) -> None:
     """Compact the search index: until then it may hold deleted words."""
-    while await database.write(merge_index):
-        pass
+    await repeat_in_background(partial(database.write, merge_index), is_busy)
 
 
 async def delete_checkpoints(checkpointer: BaseCheckpointSaver[str], thread_id: str, user_id: str) -> None:

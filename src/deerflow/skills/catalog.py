@@ -115,8 +115,10 @@ class SelectedSkills:
     def __init__(self, skills: Sequence[Skill], default_terms: SkillTerms | None = None) -> None:
         """Create the skills of a run. `default_terms` apply to skills without a contract."""
         self._skills = {skill.name: skill for skill in skills}
-        metadata = (skill.metadata for skill in skills)
-        self._metadata = {each.name: replace(each, terms=each.terms or default_terms) for each in metadata}
+        self._metadata = {skill.name: skill.metadata for skill in skills}
+        if default_terms is not None:
+            for name, each in self._metadata.items():
+                self._metadata[name] = replace(each, terms=each.terms or default_terms)
         self._names = {skill.location: skill.name for skill in skills}
         self._bodies: dict[str, str] = {}
 

@@ -35,6 +35,11 @@ class Skill:
     """Front matter, including unknown fields."""
     fingerprint: str = ""
     """Hash that changes with every file of the folder."""
+    metadata: SkillMetadata = field(init=False, repr=False, compare=False)
+    """Metadata for agents, computed once: every run reads those of all skills before it asks the model."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "metadata", build_metadata(self))
 
     @property
     def directory(self) -> str:
@@ -47,17 +52,17 @@ class Skill:
         return f"{self.directory}/{SKILL_FILE}"
 
     @property
-    def metadata(self) -> SkillMetadata:
-        """Metadata for agents."""
-        contract = self.contract
-        tools = contract.restrict_tools(self.allowed_tools) if contract else self.allowed_tools
-        terms = contract.terms if contract else None
-        return SkillMetadata(self.name, self.description, self.location, self.editable, tools, terms)
-
-    @property
     def editable(self) -> bool:
         """True if the owner may change the skill."""
         return self.category == "custom" and not self.is_shared
+
+
+def build_metadata(skill: Skill) -> SkillMetadata:
+    """Return the part of a skill that agents know."""
+    contract = skill.contract
+    tools = contract.restrict_tools(skill.allowed_tools) if contract else skill.allowed_tools
+    terms = contract.terms if contract else None
+    return SkillMetadata(skill.name, skill.description, skill.location, skill.editable, tools, terms)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 import asyncio
 import re
 import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from functools import partial
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -19,6 +21,10 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 READING_ACTIONS = frozenset({"search", "count", "history", "checkpoint", "namespaces"})
 """Last parts of the paths of POST requests that only read."""
 NO_ROUTE = "(none)"
+EVENT_STREAM = "deerflow.event_stream"
+"""Key of the scope under which a route leaves the body of an event stream to the outermost middleware."""
+FRAMEWORK_KEYS = "fastapi"
+"""Beginning of the keys of FastAPI, such as its exit stacks, which are closed when a route returns."""
 CLIENT_CLOSED = 499
 """Status under which requests are counted whose client disconnected before the response."""
 
@@ -39,6 +45,10 @@ class RequestContextMiddleware:
         with add_log_context(request=request_id, **extract_ids(scope["path"])):
             try:
                 await self._app(scope, receive, partial(recorder.send, send))
+                if (frames := scope.pop(EVENT_STREAM, None)) is not None:
+                    for key in [key for key in scope if key.startswith(FRAMEWORK_KEYS)]:
+                        del scope[key]  # the server keeps the scope for as long as the response is sent
+                    await send_stream(frames, receive, send)
             except BaseException:
                 recorder.status = recorder.status or 500
                 raise
@@ -50,6 +60,31 @@ class RequestContextMiddleware:
         route = getattr(scope.get("route"), "path", NO_ROUTE)
         self._metrics.requests.labels(method, route, str(recorder.status or CLIENT_CLOSED)).inc()
         self._metrics.request_seconds.labels(method, route).observe(recorder.seconds())
+
+
+async def send_stream(frames: AsyncGenerator[bytes], receive: Receive, send: Send) -> None:
+    """Send the body of a response until its end, or until the client disconnects."""
+    sending, is_gone = asyncio.current_task(), False
+
+    async def wait_for_disconnect() -> None:
+        nonlocal is_gone
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        is_gone = True
+        if sending is not None:
+            sending.cancel()
+
+    watching = asyncio.create_task(wait_for_disconnect())
+    try:
+        async with aclosing(frames):
+            async for piece in frames:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+    except asyncio.CancelledError:
+        if not is_gone or sending is None or sending.uncancel():
+            raise
+    finally:
+        watching.cancel()
 
 
 class AbandonedRequestMiddleware:

@@ -8,12 +8,16 @@ import zlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Protocol, runtime_checkable
 
+import ormsgpack
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointMetadata, CheckpointTuple
 from langgraph.checkpoint.base import id as ids
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.serde.jsonplus import EXT_DELTA_SNAPSHOT, EXT_PYDANTIC_V2, JsonPlusSerializer
+from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
 from deerflow.domain.errors import StateTooNew
 
@@ -25,6 +29,10 @@ COMPRESSED = "msgpack+zlib"
 """Type of compressed values in the tables."""
 MIN_COMPRESSED_BYTES, MAX_COMPRESSED_BYTES = 16 * 1024, 1024 * 1024
 """Sizes between which compression saves space and holds the event loop for 10 ms at most."""
+MESSAGES: Mapping[tuple[str, str], type[BaseMessage]] = MappingProxyType(
+    {(each.__module__, each.__name__): each for each in (AIMessage, HumanMessage, SystemMessage, ToolMessage)}
+)
+"""Classes of nearly all stored messages, by module and name."""
 STATE_VERSION = 2
 """Version of `ThreadState`. Increase it with every change that an older program would misread."""
 UUID_VERSION = 6
@@ -115,7 +123,28 @@ async def check_state_version(checkpointer: BaseCheckpointSaver[str], thread_id:
 
 
 class CompressingSerializer(JsonPlusSerializer):
-    """Serializer that compresses large values, mostly the messages of a whole thread, to about a third."""
+    """Serializer that compresses large values, mostly the messages of a whole thread, to about a third.
+
+    Messages were validated before they were stored. To validate them again takes half of the time in which a run reads
+    a long thread, so they are restored as they are.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(allowed_msgpack_modules=None)
+        self._restore_others = self._unpack_ext_hook
+        self._unpack_ext_hook = self._restore
+
+    def _restore(self, code: int, data: bytes) -> Any:
+        if code == EXT_DELTA_SNAPSHOT:
+            return _DeltaSnapshot(self._unpack(data))
+        if code == EXT_PYDANTIC_V2:
+            module, name, fields, *_ = self._unpack(data)
+            if (message := MESSAGES.get((module, name))) is not None:
+                return message.model_construct(**fields)
+        return self._restore_others(code, data)
+
+    def _unpack(self, data: bytes) -> Any:
+        return ormsgpack.unpackb(data, ext_hook=self._restore, option=ormsgpack.OPT_NON_STR_KEYS)
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
         """Return the type and the bytes of a value."""
@@ -132,7 +161,7 @@ class CompressingSerializer(JsonPlusSerializer):
 
 def create_serializer() -> JsonPlusSerializer:
     """Return a serializer that restores LangChain's message classes and plain values, nothing else."""
-    return CompressingSerializer(allowed_msgpack_modules=None)
+    return CompressingSerializer()
 
 
 def add_version(metadata: CheckpointMetadata) -> CheckpointMetadata:

@@ -4,7 +4,7 @@ import asyncio
 import shutil
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,6 +21,10 @@ CHECKPOINT_TIMEOUT_S = 0.25
 """Wait for readers of an old snapshot. Writers have to wait as long, so it is short and repeated."""
 TRUNCATE_TIMEOUT_S = 5.0
 RETRY_S = 0.05
+MAX_BUSY_BYTES = 16 * 2**20
+"""Size of the files up to which they are rewritten while runs are active: that takes a tenth of a second."""
+MAX_POSTPONED_S = 900.0
+"""Time after which the files are rewritten although runs are active, which have to wait."""
 
 
 class Purger:
@@ -28,22 +32,28 @@ class Purger:
 
     `secure_delete` overwrites freed rows and pages with zeros. When SQLite splits or merges pages, however, it leaves
     copies of the moved rows in unused parts of pages; only `VACUUM` removes those. Concurrent calls share one rewrite.
+    Nobody can write meanwhile, so a rewrite of large files is postponed while there is other work.
     """
 
-    def __init__(self, location: DatabaseLocation) -> None:
+    def __init__(self, location: DatabaseLocation, is_busy: Callable[[], bool] = lambda: False) -> None:
+        """`is_busy` tells whether somebody would have to wait."""
         self._files = [location, locate_checkpoints(location)] if isinstance(location, Path) else []
+        self._is_busy = is_busy
+        self._postponed_since: float | None = None
         self._lock = asyncio.Lock()
         self._requested = 0
         self._completed = 0
 
     async def purge(self) -> bool:
-        """Rewrite the database files; return False when another connection prevents it.
+        """Rewrite the database files; return False when another connection prevents it, or when it is postponed.
 
         Does nothing for PostgreSQL, which reclaims space by itself.
 
         Raises:
             StorageUnavailable: A file cannot be rewritten.
         """
+        if self._is_postponed():
+            return False
         self._requested += 1
         request = self._requested
         async with self._lock:
@@ -55,6 +65,17 @@ class Purger:
                 return False
             self._completed = covered
             return True
+
+    def _is_postponed(self) -> bool:
+        logs = [file.with_name(f"{file.name}-wal") for file in self._files]
+        size = sum(file.stat().st_size for file in (*self._files, *logs) if file.exists())
+        if size <= MAX_BUSY_BYTES or not self._is_busy():
+            self._postponed_since = None
+            return False
+        now = time.monotonic()
+        if self._postponed_since is None:
+            self._postponed_since = now
+        return now - self._postponed_since < MAX_POSTPONED_S
 
 
 async def rewrite(file: Path) -> bool:

@@ -192,7 +192,7 @@ CREATE TABLE search_messages (
   CONSTRAINT fk_search_messages_run_id FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE SET NULL
 );
 
-CREATE VIRTUAL TABLE search_terms USING fts5(terms, tokenize = 'ascii');
+CREATE VIRTUAL TABLE "search_terms" USING fts5(terms, owner, tokenize = 'ascii', prefix = '1 2 3');
 
 CREATE TABLE shares (
   share_id VARCHAR(64) NOT NULL,

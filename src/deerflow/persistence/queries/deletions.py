@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
 from deerflow.domain.errors import Conflict
-from deerflow.domain.identity import DELETED_OWNER
+from deerflow.domain.identity import DELETED_OWNER, new_id
 from deerflow.persistence.queries.threads import find_thread, lock_thread, match_json
-from deerflow.persistence.tables import ACTIVE, deletions, run_events, runs, store_items, threads
+from deerflow.persistence.tables import ACTIVE, deletions, run_events, runs, search_messages, store_items, threads
 
-BATCH_SIZE = 2000
-"""Number of events deleted in one transaction, so that other writers need not wait for all of them."""
+BATCH_SIZE, MESSAGE_BATCH_SIZE = 200, 50
+"""Number of events and of searchable messages deleted in one transaction: other writers wait for some milliseconds."""
 PINNED: Mapping[str, object] = {"pinned": True}
 
 
@@ -60,6 +60,14 @@ def delete_events(connection: Connection, mark: Deletion) -> bool:
     return False
 
 
+def delete_messages(connection: Connection, mark: Deletion) -> bool:
+    """Delete a batch of a thread's searchable messages; return whether there may be more."""
+    some = select(search_messages.c.row_id).where(search_messages.c.thread_id == mark.thread_id)
+    row_ids = connection.execute(some.limit(MESSAGE_BATCH_SIZE)).scalars().all()
+    connection.execute(delete(search_messages).where(search_messages.c.row_id.in_(row_ids)))
+    return len(row_ids) == MESSAGE_BATCH_SIZE
+
+
 def delete_thread(connection: Connection, mark: Deletion) -> None:
     """Delete the rest of a thread: its runs, and the store items in its namespace."""
     connection.execute(delete(threads).where(threads.c.thread_id == mark.thread_id, threads.c.owner == DELETED_OWNER))
@@ -71,6 +79,13 @@ def delete_thread(connection: Connection, mark: Deletion) -> None:
 def finish_deletions(connection: Connection, thread_ids: Collection[str]) -> None:
     """Record that the deletions of these threads have finished."""
     connection.execute(delete(deletions).where(deletions.c.thread_id.in_(thread_ids)))
+
+
+def postpone_purge(connection: Connection, thread_ids: Collection[str], process: str) -> None:
+    """Record that only the purge is left of these deletions. The ids of the threads can be used again."""
+    finish_deletions(connection, thread_ids)
+    row = {"thread_id": f"purge-{new_id()}", "owner": DELETED_OWNER, "process": process}
+    connection.execute(insert(deletions), {**row, "created_at": datetime.now(UTC)})
 
 
 def list_unfinished_deletions(connection: Connection) -> Sequence[Deletion]:

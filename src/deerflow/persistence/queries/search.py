@@ -4,8 +4,9 @@ Neither database tokenizes text or parses a user's query: both are done by `toke
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select, text
@@ -24,27 +25,27 @@ TITLE_ROLE: SearchRole = "title"
 TERM_TABLES = ("search_terms", "memory_terms")
 """Tables with the terms of messages and of memory facts."""
 
+MAX_INDEXED_PREFIX = 3
+"""Length of the longest prefixes in the index of SQLite."""
 MAX_CANDIDATES = 2000
 """Number of newest matches that are ranked; older matches of frequent terms are ignored."""
 
 FIND_SQLITE = text("""
 WITH newest AS (
-  SELECT search_terms.rowid AS row_id FROM search_terms
-  JOIN search_messages ON search_messages.row_id = search_terms.rowid
-  WHERE search_terms MATCH :query AND search_messages.owner = :owner
-  ORDER BY search_terms.rowid DESC LIMIT :candidates
+  SELECT rowid AS row_id FROM search_terms WHERE search_terms MATCH :owned_query
+  ORDER BY rowid DESC LIMIT :candidates
 ), best AS (
-  SELECT search_terms.rowid AS row_id, bm25(search_terms) AS score FROM search_terms
-  JOIN search_messages ON search_messages.row_id = search_terms.rowid
-  WHERE search_terms MATCH :query AND search_messages.owner = :owner
-    AND search_terms.rowid >= (SELECT min(row_id) FROM newest)
-  ORDER BY score, search_terms.rowid DESC LIMIT :limit OFFSET :offset
+  SELECT rowid AS row_id, bm25(search_terms) AS score FROM search_terms
+  WHERE search_terms MATCH :query AND rowid >= (SELECT min(row_id) FROM newest)
+    AND +rowid IN (SELECT row_id FROM newest)
+  ORDER BY score, rowid DESC LIMIT :limit OFFSET :offset
 )
 SELECT found.*, threads.title FROM best
-JOIN search_messages AS found ON found.row_id = best.row_id
+JOIN search_messages AS found ON found.row_id = best.row_id AND found.owner = :owner
 JOIN threads ON threads.thread_id = found.thread_id
 ORDER BY best.score, best.row_id DESC
 """).columns(*search_messages.c)
+"""The owner is not in the second query: `bm25` counts the messages of each term, which are all that the owner has."""
 FIND_POSTGRES = text("""
 WITH newest AS (
   SELECT search_terms.row_id, search_terms.terms FROM search_terms
@@ -60,20 +61,40 @@ JOIN search_messages AS found ON found.row_id = best.row_id
 JOIN threads ON threads.thread_id = found.thread_id
 ORDER BY best.score DESC, best.row_id DESC
 """).columns(*search_messages.c)
-ADD_SQLITE = text("INSERT INTO search_terms (rowid, terms) VALUES (:row_id, :terms)")
+COUNT_SQLITE = text(
+    "SELECT count(*) FROM (SELECT 1 FROM search_terms WHERE search_terms MATCH :query LIMIT :candidates)"
+)
+ADD_SQLITE = text("INSERT INTO search_terms (rowid, terms, owner) VALUES (:row_id, :terms, :owner)")
 ADD_POSTGRES = text("INSERT INTO search_terms (row_id, terms) VALUES (:row_id, CAST(:terms AS tsvector))")
 
 
 def search_text(connection: Connection, owner: str, query: str, limit: int, offset: int = 0) -> Sequence[SearchHit]:
     """Return the messages of the owner's threads that contain all words of `query`, best first; none without words."""
-    phrases = parse_query(query)
+    phrases: Sequence[Phrase] = parse_query(query)
     if not phrases:
         return []
-    is_sqlite = connection.dialect.name == "sqlite"
-    wanted = build_fts5_query(phrases) if is_sqlite else build_ts_query(phrases)
-    values = {"query": wanted, "owner": owner, "limit": limit, "offset": offset, "candidates": MAX_CANDIDATES}
-    found = connection.execute(FIND_SQLITE if is_sqlite else FIND_POSTGRES, values)
+    values: dict[str, object] = {"owner": owner, "limit": limit, "offset": offset, "candidates": MAX_CANDIDATES}
+    if connection.dialect.name == "sqlite":
+        phrases = finish_frequent_word(connection, owner, phrases)
+        query = build_fts5_query(phrases)
+        found = connection.execute(FIND_SQLITE, {**values, "query": query, "owned_query": restrict(query, owner)})
+    else:
+        found = connection.execute(FIND_POSTGRES, {**values, "query": build_ts_query(phrases)})
     return [to_search_hit(row, phrases) for row in found]
+
+
+def finish_frequent_word(connection: Connection, owner: str, phrases: Sequence[Phrase]) -> Sequence[Phrase]:
+    """Return the phrases with the last word taken as finished, if as many messages contain it as are ranked.
+
+    FTS5 merges the rows of all words with a prefix that is not in its index before it returns the first.
+    """
+    *others, last = phrases
+    if not last.is_prefix or len(last.terms[-1]) <= MAX_INDEXED_PREFIX:
+        return phrases
+    finished = [*others, replace(last, is_prefix=False)]
+    values = {"query": restrict(build_fts5_query(finished), owner), "candidates": MAX_CANDIDATES}
+    count: int = connection.execute(COUNT_SQLITE, values).scalar_one()
+    return finished if count == MAX_CANDIDATES else phrases
 
 
 def index_messages(
@@ -97,8 +118,11 @@ def index_messages(
             row = {**about, "part": number, "role": message.role, "text": part, "created_at": message.sent_at}
             row_id = connection.execute(insert(search_messages).returning(search_messages.c.row_id), row).scalar_one()
             terms = extract_terms(part)
-            joined = " ".join(terms) if connection.dialect.name == "sqlite" else build_ts_vector(terms)
-            connection.execute(add_terms, {"row_id": row_id, "terms": joined})
+            if connection.dialect.name == "sqlite":
+                indexed = {"row_id": row_id, "terms": " ".join(terms), "owner": owner_term(owner)}
+            else:
+                indexed = {"row_id": row_id, "terms": build_ts_vector(terms)}
+            connection.execute(add_terms, indexed)
 
 
 def index_run(
@@ -146,9 +170,20 @@ def split_message(message: str) -> Iterator[str]:
         yield rest
 
 
+def restrict(query: str, owner: str) -> str:
+    """Return the query for FTS5 that finds messages of one owner only."""
+    return f"owner : {owner_term(owner)} AND {query}"
+
+
+def owner_term(owner: str) -> str:
+    """Return the term of the index of SQLite that stands for an owner: ids may contain what FTS5 takes for a blank."""
+    return f"o{sha256(owner.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
+
+
 def build_fts5_query(phrases: Sequence[Phrase]) -> str:
     """Return the query for FTS5. Terms are letters and digits only, so quoting them is enough."""
-    return " AND ".join(f'"{" ".join(phrase.terms)}"{"*" if phrase.is_prefix else ""}' for phrase in phrases)
+    quoted = (f'"{" ".join(phrase.terms)}"{"*" if phrase.is_prefix else ""}' for phrase in phrases)
+    return f"terms : ({' AND '.join(quoted)})"
 
 
 def build_ts_query(phrases: Sequence[Phrase]) -> str:
@@ -188,7 +223,7 @@ def cut_snippet(message: str, found: Sequence[tuple[int, int]]) -> tuple[str, li
     return f"{head}{message[start:end]}{tail}", inside
 
 
-def merge_index(connection: Connection, pages: int = 500) -> bool:
+def merge_index(connection: Connection, pages: int = 100) -> bool:
     """Purge some of the deleted terms that FTS5 still stores; return whether there may be more.
 
     SQLite 3.42 and later purge deleted terms at once, and PostgreSQL by itself.

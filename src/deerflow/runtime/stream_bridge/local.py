@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from deerflow.domain.runs import FINAL_EVENT, RunEvent
-from deerflow.runtime.background import wait_for_event
 from deerflow.runtime.stream_bridge.base import HEARTBEAT_S
 
 TAIL = 256
@@ -38,6 +37,44 @@ class LiveRun:
         return [event for event in self.tail if event.seq > seq]
 
 
+@dataclass(slots=True, eq=False)
+class Wakeup:
+    """Event for one waiting reader, in less than half of the memory of `asyncio.Event` with a timeout."""
+
+    is_set: bool = False
+    waiter: asyncio.Future[bool] | None = None
+
+    def set(self) -> None:
+        """Wake the reader, now or when it waits next."""
+        self.is_set = True
+        if self.waiter is not None and not self.waiter.done():
+            self.waiter.set_result(True)
+
+    def clear(self) -> None:
+        """Forget earlier calls of `set`."""
+        self.is_set = False
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait for `set` and return whether it was called in time."""
+        if self.is_set:
+            return True
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[bool] = loop.create_future()
+        self.waiter = waiter
+        timer = loop.call_later(seconds, finish_waiting, waiter)
+        try:
+            return await waiter
+        finally:
+            timer.cancel()
+            self.waiter = None
+
+
+def finish_waiting(waiter: asyncio.Future[bool]) -> None:
+    """End a wait whose time is over."""
+    if not waiter.done():
+        waiter.set_result(False)
+
+
 async def cannot_grow(run_id: str) -> bool:
     """Return False: no other process can add to a run."""
     return False
@@ -54,7 +91,7 @@ class MemoryStreamBridge:
         self._read_log = read_log
         self._is_unfinished = is_unfinished
         self._live: dict[str, LiveRun] = {}
-        self._readers: dict[str, set[asyncio.Event]] = {}
+        self._readers: dict[str, set[Wakeup]] = {}
         self._is_closing = False
 
     def open(self, run_id: str, last_seq: int) -> None:
@@ -74,13 +111,13 @@ class MemoryStreamBridge:
         self.wake(THREADS + thread_id)
 
     async def watch(self, thread_id: str, *, heartbeat_interval: float = HEARTBEAT_S) -> AsyncGenerator[bool]:
-        key, news, is_new = THREADS + thread_id, asyncio.Event(), True
+        key, news, is_new = THREADS + thread_id, Wakeup(), True
         self._readers.setdefault(key, set()).add(news)
         try:
             while not self._is_closing:
                 news.clear()
                 yield is_new
-                is_new = await wait_for_event(news, heartbeat_interval)
+                is_new = await news.wait(heartbeat_interval)
         finally:
             self._leave(key, news)
 
@@ -112,7 +149,7 @@ class MemoryStreamBridge:
         self, run_id: str, *, last_event_id: int = 0, heartbeat_interval: float = HEARTBEAT_S
     ) -> AsyncGenerator[Sequence[RunEvent]]:
         seq, run = last_event_id, None
-        news = asyncio.Event()
+        news = Wakeup()
         self._readers.setdefault(run_id, set()).add(news)
         try:
             while True:
@@ -124,7 +161,7 @@ class MemoryStreamBridge:
                     seq = events[-1].seq
                 if events is None or (events and events[-1].event == FINAL_EVENT):
                     return
-                if not events and not await wait_for_event(news, heartbeat_interval):
+                if not events and not await news.wait(heartbeat_interval):
                     yield ()
         finally:
             self._leave(run_id, news)
@@ -143,7 +180,7 @@ class MemoryStreamBridge:
         # It may have ended since the log was read.
         return await self._read_log(run_id, seq, GROUP) or None
 
-    def _leave(self, run_id: str, news: asyncio.Event) -> None:
+    def _leave(self, run_id: str, news: Wakeup) -> None:
         readers = self._readers[run_id]
         readers.discard(news)
         if not readers:

@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 ANSWER_S = 10.0
 """Maximum time that a deletion waits for its resources; the rest is deleted in the background."""
 CLOSE_S = 5.0
+PAUSE_RATIO = 4.0
+"""Length of the pause after a step, while others use the database, in lengths of the step."""
 STOPS = 5
 """Number of times that new runs are cancelled before the deletion fails because the thread is busy."""
 
@@ -35,6 +37,8 @@ class ThreadResources:
     """Each may be called again for the same thread."""
     scrub: Callable[[], Awaitable[bool]]
     """Removes deleted data from database files. Returns False if that is done later."""
+    is_busy: Callable[[], bool] = lambda: False
+    """Returns whether others use the database."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,17 @@ class DeletionResult:
     unfinished: Sequence[str] = ()
     """Nobody sees them any more, and the rest of them goes without anybody waiting for it."""
     failed: Sequence[DeletionFailure] = ()
+
+
+async def repeat_in_background(step: Callable[[], Awaitable[bool]], is_busy: Callable[[], bool]) -> None:
+    """Repeat a step while it returns True. While others use the database, pause after each to leave them most time."""
+    clock = asyncio.get_running_loop().time
+    while True:
+        began = clock()
+        if not await step():
+            return
+        if is_busy():
+            await asyncio.sleep((clock() - began) * PAUSE_RATIO)
 
 
 class Deletions:
@@ -161,15 +176,17 @@ class Deletions:
 
     async def _forget_all(self, marks: Sequence[Deletion]) -> bool:
         for mark in marks:
-            while await self._database.write(partial(rows.delete_events, mark=mark)):
-                pass
+            for delete_some in (rows.delete_events, rows.delete_messages):
+                step = partial(self._database.write, partial(delete_some, mark=mark))
+                await repeat_in_background(step, self._belongings.is_busy)
             await self._database.write(partial(rows.delete_thread, mark=mark))
             for forget in self._belongings.forget:
                 await forget(mark.thread_id, mark.owner)
+        gone = [mark.thread_id for mark in marks]
         if not await self._belongings.scrub():
             logger.warning("%d deleted threads have left bytes in files that are in use; they go later", len(marks))
+            await self._database.write(partial(rows.postpone_purge, thread_ids=gone, process=self._process))
             return False
-        gone = [mark.thread_id for mark in marks]
         await self._database.write(partial(rows.finish_deletions, thread_ids=gone))
         return True
 

@@ -15,7 +15,7 @@ from deerflow.domain.threads import ThreadFilter, ThreadOrder, ThreadRecord, Thr
 from deerflow.gateway.dependencies import CurrentUser, HarnessDep
 from deerflow.gateway.examples import CHECKPOINT, with_examples
 from deerflow.gateway.schemas.runs import Checkpoint
-from deerflow.gateway.sse import MAX_DIGITS, STREAM_HEADERS, ThreadFollower, ThreadStreamMode
+from deerflow.gateway.sse import MAX_DIGITS, STREAM_HEADERS, EventStreamResponse, ThreadFollower, ThreadStreamMode
 from deerflow.harness import Harness
 from deerflow.runtime.threads.states import StateView
 
@@ -287,7 +287,7 @@ async def follow_thread(
     run_id, after = parse_thread_event_id(last_event_id)
     begun = await harness.runs.get(thread_id, run_id, user) if run_id else None
     follower = ThreadFollower(harness, thread_id, user, stream_mode)
-    return StreamingResponse(follower.follow(begun, after), media_type="text/event-stream", headers=STREAM_HEADERS)
+    return EventStreamResponse(follower.follow(begun, after), media_type="text/event-stream", headers=STREAM_HEADERS)
 
 
 def parse_thread_event_id(value: str | None) -> tuple[str | None, int]:
