@@ -104,15 +104,13 @@ def advance_run(connection: Connection, run: RunRecord, status: RunStatus, error
 def claim_next_run(connection: Connection, thread_id: str, process: str) -> ClaimedRun | None:
     """Start the oldest pending run of a thread, unless one is running."""
     lock_thread(connection, thread_id)
-    if select_runs(connection, (runs.c.thread_id == thread_id) & (runs.c.status == RunStatus.RUNNING), limit=1):
-        return None
-    waiting = (runs.c.thread_id == thread_id) & (runs.c.status == RunStatus.PENDING)
-    found = select_oldest_first(connection, waiting)
-    if not found:
+    query = select(runs.c.run_id, runs.c.status).where(runs.c.thread_id == thread_id, ACTIVE)
+    active = connection.execute(query.order_by(runs.c.position, runs.c.run_id)).all()
+    if not active or any(row.status == RunStatus.RUNNING for row in active):
         return None
     columns = {"status": RunStatus.RUNNING, "process": process, "updated_at": datetime.now(UTC)}
-    connection.execute(update(runs).where(runs.c.run_id == found[0].run_id), columns)
-    return read_claimed_run(connection, found[0].run_id)
+    connection.execute(update(runs).where(runs.c.run_id == active[0].run_id), columns)
+    return read_claimed_run(connection, active[0].run_id)
 
 
 def reclaim_run(connection: Connection, run: RunRecord, process: str) -> ClaimedRun | None:
