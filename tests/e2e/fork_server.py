@@ -2,8 +2,9 @@
 
 `python -m tests.e2e.fork_server REPORT` reads one JSON object per line (`arguments`, `environment`, `folder`, and the
 files `input`, `output`, `errors` and `status`), forks a process that runs the `deerflow` command in the folder with
-these streams, and prints the process id. The process writes its exit code to `status`. A watchdog in each server
-appends to the file `REPORT` if the event loop is held.
+these streams, and prints the process id. If the first argument is a Python file, that is run instead of the command.
+The process writes its exit code to `status`. A watchdog in each server appends to the file `REPORT` if the event loop
+is held.
 """
 
 import json
@@ -13,6 +14,7 @@ import sys
 from collections.abc import Coroutine
 from importlib import import_module
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 from deerflow.cli import serve
@@ -62,7 +64,7 @@ def main() -> None:
 def run_deerflow(
     report: Path, output: int, arguments: list[str], environment: dict[str, str], folder: str, **files: str
 ) -> None:
-    """Run the `deerflow` command in this process with its own environment, folder and streams."""
+    """Run the `deerflow` command, or a program, in this process with its own environment, folder and streams."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.environ.clear()  # noqa: TID251
     os.environ.update(environment)  # noqa: TID251
@@ -72,10 +74,14 @@ def run_deerflow(
     os.close(output)
     os.dup2(os.open(files["errors"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644), 2)
     watch_event_loop(report)
-    sys.argv = ["deerflow", *arguments]
     code: object = 1
     try:
-        deerflow()
+        if arguments and arguments[0].endswith(".py"):
+            sys.argv, sys.path[0] = arguments, str(Path(arguments[0]).parent)
+            run_path(arguments[0], run_name="__main__")
+        else:
+            sys.argv = ["deerflow", *arguments]
+            deerflow()
         code = 0
     except SystemExit as ended:
         code = 0 if ended.code is None else ended.code

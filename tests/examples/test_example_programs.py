@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from deerflow.config.source import ConfigSource
 from deerflow.harness import open_harness
 from deerflow.testing import ScriptedModel
+from tests.e2e.server_process import run_deerflow
 from tests.support import browse
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -51,6 +53,15 @@ async def test_an_example_prints_what_it_should(name: str, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+def test_an_example_runs_as_a_program_of_its_own(tmp_path: Path) -> None:
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    command = [sys.executable, str(EXAMPLES / "chat.py")]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.returncode == 0, done.stderr
+    assert PRINTED["chat"][1] in done.stdout
+
+
+@pytest.mark.slow
 async def test_the_http_example_continues_where_it_disconnected(source: ConfigSource, tmp_path: Path) -> None:
     model = ScriptedModel.saying("A super agent harness with a sandbox.")
     async with open_harness(source, model) as harness, browse(harness) as http:
@@ -72,21 +83,8 @@ def test_examples_are_short() -> None:
 
 async def run_example(name: str, folder: Path, *arguments: str) -> str:
     """Run a program in an empty folder, without variables of this machine, and return what it printed."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        str(EXAMPLES / f"{name}.py"),
-        *arguments,
-        cwd=folder,
-        env={"PATH": "/usr/bin:/bin", "HOME": str(folder), "PYTHONUNBUFFERED": "1"},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
-    try:
-        async with asyncio.timeout(LIMIT_S):
-            output, _ = await process.communicate()
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        raise
-    assert process.returncode == 0, output.decode()
-    return output.decode()
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "PYTHONUNBUFFERED": "1"}
+    program = str(EXAMPLES / f"{name}.py")
+    done = await asyncio.to_thread(run_deerflow, program, *arguments, folder=folder, environment=environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
