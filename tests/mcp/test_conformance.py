@@ -13,7 +13,7 @@ import pytest
 
 from deerflow.config.sections.extensions import McpServerConfig
 from deerflow.domain.errors import DeerFlowError
-from deerflow.mcp.auth.encryption import TokenCipher
+from deerflow.persistence.encryption import TokenCipher
 from deerflow.mcp.auth.service import OAuthService
 from deerflow.mcp.auth.token_store import TokenStore
 from deerflow.mcp.auth.types import LoginCallback, LoginRedirect, LoginRequired

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from deerflow.config.sections.extensions import McpServerConfig
 from deerflow.domain.errors import ConfigError, DeerFlowError, InvalidRequest, McpLoginFailed, NotFound
-from deerflow.mcp.auth.encryption import TokenCipher
+from deerflow.persistence.encryption import TokenCipher
 from deerflow.mcp.auth.service import OAuthService
 from deerflow.mcp.auth.token_store import TokenStore
 from deerflow.mcp.auth.types import LoginCallback, LoginRedirect, LoginRequired, LoginResult

@@ -139,7 +139,7 @@ async def test_migrates_titles_from_metadata(tmp_path: Path) -> None:
         for name in ("given", "plain"):
             await database.write(add_thread(name))
     with sqlite3.connect(file) as connection:
-        later = (name for name in load_full_metadata().tables if name.startswith(("memory_", "mcp_", "web_")))
+        later = (name for name in load_full_metadata().tables if name.startswith(("memory_", "mcp_", "web_", "model_", "saved_")))
         for table in ("memory_terms", *later, "shares", "installation"):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("ALTER TABLE threads DROP COLUMN agent_title")
@@ -173,6 +173,8 @@ async def test_migrates_events_of_runs_without_loss(tmp_path: Path) -> None:
         connection.execute("DROP TABLE run_events")
         connection.execute(f"{declared} WITHOUT ROWID")
         connection.executemany("INSERT INTO run_events VALUES (?, ?, ?, ?, ?)", events)
+        for later in ("model_connections", "saved_models"):
+            connection.execute(f"DROP TABLE {later}")
         connection.execute("UPDATE alembic_version SET version_num = '0014'")
     async with open_database(file) as database:
         kept = await database.read(lambda rows: rows.exec_driver_sql("SELECT * FROM run_events ORDER BY seq").all())

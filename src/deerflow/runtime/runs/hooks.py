@@ -17,8 +17,8 @@ from deerflow.runtime.runs.job import Job, ResolvedSettings
 class RunHooks(Protocol):
     """Operations that the engine calls and the composition root implements."""
 
-    def resolve_settings(self) -> ResolvedSettings:
-        """Return the settings for a run that begins now."""
+    async def resolve_settings(self, owner: str) -> ResolvedSettings:
+        """Return the settings for a run of `owner` that begins now."""
         ...
 
     def open_context(self, job: Job, log: RunLog) -> AbstractAsyncContextManager[RunContext]:
