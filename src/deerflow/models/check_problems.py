@@ -3,7 +3,7 @@
 import re
 import ssl
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, get_args
 
@@ -144,6 +144,8 @@ class CheckProblem:
     message: str
     remedy: str
     detail: str | None = None
+    values: Mapping[str, str] = field(default_factory=dict)
+    """Host, model and command that the texts mention."""
 
 
 def make_problem(
@@ -151,9 +153,8 @@ def make_problem(
 ) -> CheckProblem:
     """Return a problem with its texts filled in."""
     text, values = TEXTS[code], {"host": host, "model": model, "command": command}
-    return CheckProblem(
-        code, text.severity, text.message.format(**values), text.remedy.format(**values), detail or None
-    )
+    message, remedy = text.message.format(**values), text.remedy.format(**values)
+    return CheckProblem(code, text.severity, message, remedy, detail or None, values)
 
 
 NO_CREDIT = re.compile(r"insufficient[ _](quota|balance|credit|funds)|credit balance|exceeded your current quota|"

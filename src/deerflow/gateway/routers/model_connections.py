@@ -114,6 +114,14 @@ class Observed(FromDomain):
     reasoning: bool | None = None
 
 
+class ProblemValues(BaseModel):
+    """Parts of the sentences, for translations; empty where they are not mentioned."""
+
+    host: str
+    model: str
+    command: str
+
+
 class ModelProblem(FromDomain):
     """Problem of an endpoint or a model, with a remedy."""
 
@@ -123,6 +131,7 @@ class ModelProblem(FromDomain):
     remedy: str
     detail: str | None
     """Answer of the provider."""
+    values: ProblemValues
 
 
 class ModelCheck(BaseModel):
