@@ -79,7 +79,9 @@ async def test_a_connection_without_a_model_or_with_a_bad_address_is_rejected(tm
             assert (response.status_code, response.json()["error"]) == (422, "InvalidRequest"), change
         assert (await http.get("/api/model-connections")).json() == {"connections": []}
         assert await names(http) == ["demo"]
-        checked = (await http.post("/api/model-connections/check", json={"provider": "custom", "base_url": "x y"})).json()
+        checked = (
+            await http.post("/api/model-connections/check", json={"provider": "custom", "base_url": "x y"})
+        ).json()
         assert [problem["code"] for problem in checked["problems"]] == ["invalid_address"]
 
 

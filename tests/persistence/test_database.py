@@ -139,7 +139,11 @@ async def test_migrates_titles_from_metadata(tmp_path: Path) -> None:
         for name in ("given", "plain"):
             await database.write(add_thread(name))
     with sqlite3.connect(file) as connection:
-        later = (name for name in load_full_metadata().tables if name.startswith(("memory_", "mcp_", "web_", "model_", "saved_")))
+        later = (
+            name
+            for name in load_full_metadata().tables
+            if name.startswith(("memory_", "mcp_", "web_", "model_", "saved_"))
+        )
         for table in ("memory_terms", *later, "shares", "installation"):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("ALTER TABLE threads DROP COLUMN agent_title")

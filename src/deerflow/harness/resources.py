@@ -47,6 +47,7 @@ from deerflow.runtime.runs.job import Job
 from deerflow.runtime.side_calls import SideCalls, SideRequest
 from deerflow.sandbox.files.files import thread_files
 from deerflow.sandbox.files.mounts import thread_folder, user_data_folder
+from deerflow.services.saved_models import SavedModels
 from deerflow.services.search import SearchService
 from deerflow.services.usage import UsageService
 from deerflow.services.user_data import ProfileService
@@ -296,17 +297,7 @@ class Resources:
     @cached_property
     def model_connections(self) -> "ModelConnections":
         """Connections to model providers that users save."""
-        from deerflow.services.model_connections import ModelConnections
-
-        core, source = self._core, self._core.source
-        saved = core.saved_models
-        return ModelConnections(
-            core.database,
-            saved.cipher,
-            saved,
-            source.current.environment,
-            lambda: frozenset(model.name for model in source.refresh().config.models),
-        )
+        return create_model_connections(self._core.source, self._core.saved_models)
 
     @property
     def mcp_servers(self) -> "McpServerManager":
@@ -336,6 +327,19 @@ async def list_thread_files(home: Path, thread: ThreadRecord) -> list[FileEntry]
     """Return all files of a thread."""
     files = thread_files(user_data_folder(home, thread.owner, thread.thread_id))
     return [file for area in (UPLOADS, WORKSPACE, OUTPUTS) for file in await files.list(area)]
+
+
+def create_model_connections(source: ConfigSource, saved: SavedModels) -> "ModelConnections":
+    """Create the service for connections to model providers."""
+    from deerflow.services.model_connections import ModelConnections
+
+    return ModelConnections(
+        saved.database,
+        saved.cipher,
+        saved,
+        source.current.environment,
+        lambda: frozenset(model.name for model in source.refresh().config.models),
+    )
 
 
 def review_rules(source: ConfigSource) -> "ReviewPolicy":

@@ -4,7 +4,7 @@ import { Check, CircleAlert, Info, type LucideIcon, TriangleAlert, X } from "luc
 import type { ModelCheck, ModelProblem } from "@/api/models";
 import { useModelStrings } from "@/features/settings/models/useConnections";
 import { useLanguage } from "@/i18n/context";
-import { formatDuration } from "@/i18n/format";
+import { formatShortDuration } from "@/i18n/format";
 import { InlineCode } from "@/ui/InlineCode";
 
 interface Props {
@@ -19,7 +19,7 @@ const ABILITIES: readonly Ability[] = ["answer", "streaming", "tools", "usage"];
 export function CheckResult({ check, entered }: Props) {
   const strings = useModelStrings();
   const language = useLanguage();
-  const time = formatDuration(check.seconds * 1000, language);
+  const time = formatShortDuration(check.seconds * 1000, language);
   const isLimited = check.problems.some(({ severity }) => severity !== "note");
   const isMended = check.works && entered !== "" && check.base_url !== entered;
   return (

@@ -31,6 +31,7 @@ export function EndpointForm({ choice, onBack, onClose }: Props) {
   const { provider } = choice;
   const [key, setKey] = useState(choice.key);
   const [address, setAddress] = useState(choice.address);
+  const [entered, setEntered] = useState(choice.address);
   const [ticked, setTicked] = useState<ReadonlySet<string>>(NOTHING);
   const [named, setNamed] = useState<readonly string[]>([]);
   const [tests, setTests] = useState<Readonly<Record<string, ModelCheck["observed"]>>>({});
@@ -39,11 +40,17 @@ export function EndpointForm({ choice, onBack, onClose }: Props) {
     base_url: address.trim() || null,
     key: key.trim() || null,
   };
+  // A key that works needs no more room.
+  const [isEditing, setEditing] = useState(true);
   const checking = useMutation({
     networkMode: "always",
-    mutationFn: (model: string | null) => server.checkModels(endpoint, model),
+    mutationFn: (model: string | null) => {
+      setEntered(address.trim());
+      return server.checkModels(endpoint, model);
+    },
     onSuccess: (check, model) => {
       setAddress(check.base_url);
+      setEditing(!check.works);
       if (check.tested === null) return;
       const tested = check.tested;
       setTests((before) => ({ ...before, [tested]: check.observed }));
@@ -67,35 +74,40 @@ export function EndpointForm({ choice, onBack, onClose }: Props) {
           )}
           <h3 className="min-w-0 truncate text-title font-semibold">{provider.title}</h3>
         </div>
-        <form
-          className="flex flex-col gap-4"
-          onSubmit={(event) => {
-            event.preventDefault();
-            checking.mutate(null);
-          }}
-        >
-          <Address choice={choice} address={address} onChange={setAddress} />
-          <Key choice={choice} value={key} onChange={setKey} />
-          <div className="flex items-center gap-3">
+        {isEditing ? (
+          <form
+            className="flex flex-col gap-4"
+            onSubmit={(event) => {
+              event.preventDefault();
+              checking.mutate(null);
+            }}
+          >
+            <Address choice={choice} address={address} onChange={setAddress} />
+            <Key choice={choice} value={key} onChange={setKey} />
             <Button
               type="submit"
+              className="self-start"
               primary={check === null || !check.works}
               disabled={checking.isPending || (address.trim() === "" && provider.base_url === null)}
             >
               {check === null ? strings.check : strings.checkAgain}
             </Button>
-            <span role="status" className="text-soft">
-              {checking.isPending && <span className="animate-breathe">{strings.checking}</span>}
-            </span>
-          </div>
-        </form>
+          </form>
+        ) : (
+          <Button className="self-start" onClick={() => setEditing(true)}>
+            {strings.change}
+          </Button>
+        )}
+        <p role="status" className="text-soft empty:hidden">
+          {checking.isPending && <span className="animate-breathe">{strings.checking}</span>}
+        </p>
         {checking.isError && (
           <p role="alert" className="rounded-box bg-error-tint px-3 py-2 text-error">
             {strings.notChecked} {sentence(checking.error.message)}
           </p>
         )}
-        {check !== null && <CheckResult check={check} entered={choice.address} />}
-        {check !== null && !checking.isPending && (
+        {check !== null && <CheckResult check={check} entered={entered} />}
+        {check !== null && (
           <ModelTicks
             models={check.models}
             named={named}
@@ -254,6 +266,9 @@ function SaveBar({ endpoint, works, models, onClose }: SaveProps) {
         <Button onClick={onClose}>{saving.isSuccess ? page.close : page.cancel}</Button>
         {!saving.isSuccess && (
           <Button
+            // Mounted anew when the model works, so that it gets the focus.
+            key={String(works)}
+            ref={works ? focusOnMount : undefined}
             primary={works}
             disabled={saving.isPending || models.length === 0}
             onClick={() => void save()}

@@ -84,12 +84,12 @@ function Row({ model, on, onTick }: { model: CheckedModel; on: boolean; onTick: 
         />
         <span className="min-w-0 [overflow-wrap:anywhere]">
           <span className="block">
-            {model.display_name ?? model.model}
+            {model.display_name ?? model.model}{" "}
             {model.display_name !== null && (
-              <code className="ml-2 font-mono text-small text-faint">{model.model}</code>
+              <code className="ml-1 font-mono text-small text-faint">{model.model}</code>
             )}
           </span>
-          {facts.length > 0 && <span className="block text-small text-faint">{facts.join(" · ")}</span>}
+          {facts.length > 0 && <span className="block text-small text-faint"> {facts.join(" · ")}</span>}
         </span>
       </label>
     </li>
