@@ -5,9 +5,11 @@ from typing import Annotated
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic.types import JsonValue
 
 from deerflow.gateway.dependencies import CurrentUser, HarnessDep
 from deerflow.gateway.errors import declared_errors
+from deerflow.gateway.examples import CONNECTED_MODEL, MODEL_ADDRESS, with_examples
 from deerflow.models.check import CheckReport
 from deerflow.models.check_problems import ProblemCode, Severity
 from deerflow.models.connection import ConnectionProvider, ObservedCapabilities
@@ -16,6 +18,7 @@ from deerflow.services.model_connections import ModelConnection as Saved
 
 router = APIRouter(tags=["models"], responses=declared_errors((404, 409, 422)))
 
+ENDPOINT_EXAMPLE: dict[str, JsonValue] = {"provider": "custom", "base_url": MODEL_ADDRESS, "key": "sk-0123456789"}
 Name = Annotated[str, Field(min_length=1, max_length=255)]
 Address = Annotated[str | None, Field(max_length=500, description="Address of the API; default: the provider's.")]
 Key = Annotated[SecretStr | None, Field(max_length=4096, description="API key; it is never returned.")]
@@ -65,6 +68,8 @@ class ModelProviders(BaseModel):
 class CheckModelConnection(BaseModel):
     """Endpoint to check."""
 
+    model_config = ConfigDict(json_schema_extra=with_examples({**ENDPOINT_EXAMPLE, "model": CONNECTED_MODEL}))
+
     provider: Name
     base_url: Address = None
     key: Key = None
@@ -73,6 +78,8 @@ class CheckModelConnection(BaseModel):
 
 class CheckSavedConnection(BaseModel):
     """Model of a saved connection to test."""
+
+    model_config = ConfigDict(json_schema_extra=with_examples({"model": CONNECTED_MODEL}))
 
     model: Name | None = None
 
@@ -186,6 +193,10 @@ class ChosenModel(BaseModel):
 class SaveModelConnection(BaseModel):
     """Models of a provider to save."""
 
+    model_config = ConfigDict(
+        json_schema_extra=with_examples({**ENDPOINT_EXAMPLE, "models": [{"model": CONNECTED_MODEL}]})
+    )
+
     provider: Name
     base_url: Address = None
     key: Key = None
@@ -194,6 +205,8 @@ class SaveModelConnection(BaseModel):
 
 class ReplaceModelKey(BaseModel):
     """New key of a connection."""
+
+    model_config = ConfigDict(json_schema_extra=with_examples({"key": "sk-0123456789"}))
 
     key: Annotated[SecretStr, Field(min_length=1, max_length=4096)]
 
