@@ -22,9 +22,9 @@ from deerflow.models.connection import (
 from deerflow.models.factory import create_chat_model, find_own_clients
 from deerflow.models.listing import (
     MAX_DETAIL_CHARS,
+    ApiAttempt,
     ApiSearch,
-    Attempt,
-    Finding,
+    FoundProblem,
     ListedModel,
     rank_models,
 )
@@ -48,6 +48,8 @@ class CheckLimits:
 
     listing_s: float = 6.0
     test_s: float = 12.0
+    import_s: float = 60.0
+    """For the library of the provider, which is imported on first use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class CheckReport:
     """Result of a check. `base_url` is the address to save; `tested` the model that was tested."""
 
     base_url: str
-    attempts: Sequence[Attempt] = ()
+    attempts: Sequence[ApiAttempt] = ()
     models: Sequence[ListedModel] = ()
     tested: str | None = None
     observed: ObservedCapabilities = ObservedCapabilities()
@@ -94,39 +96,39 @@ class EndpointCheck:
 
     async def _run(self, model: str | None) -> CheckReport:
         if command := self.provider.install_command:
-            return self._fail(self.address, Finding("not_installed"), command)
+            return self._fail(self.address, FoundProblem("not_installed"), command)
         try:
             address = normalize_address(self.address)
         except InvalidRequest as problem:
-            return self._fail(self.address, Finding("invalid_address", str(problem)))
+            return self._fail(self.address, FoundProblem("invalid_address", str(problem)))
         if refused := await self._find_refusal(address):
             return self._fail(address, refused)
         listing = await self.search.find(address)
         models = rank_models(self.provider, listing.models)
-        notes = [self._name(Finding("missing_v1"))] if listing.base_url == f"{address}/v1" else []
+        notes = [self._name(FoundProblem("missing_v1"))] if listing.base_url == f"{address}/v1" else []
         tested = model or next((each.model for each in models if each.is_recommended), None)
-        finding = listing.finding or (Finding("no_listing") if tested is None else None)
+        finding = listing.finding or (FoundProblem("no_listing") if tested is None else None)
         # A key may be allowed to use models but not to list them, and some servers have no list.
         if finding is not None and (tested is None or finding.code in UNREACHABLE):
             return CheckReport(listing.base_url, models=models, problems=(*notes, self._name(finding, model or "")))
         observed, found = await self._test(listing.base_url, tested or "")
         return CheckReport(listing.base_url, (), models, tested, observed, (*notes, *found))
 
-    async def _find_refusal(self, address: str) -> Finding | None:
+    async def _find_refusal(self, address: str) -> FoundProblem | None:
         try:
             async with asyncio.timeout(self.limits.listing_s):
                 await self.guard(urlsplit(address).hostname or "")
         except AddressRefused as refused:
-            return Finding("blocked_address", str(refused))
+            return FoundProblem("blocked_address", str(refused))
         except TimeoutError:
-            return Finding("timeout")
+            return FoundProblem("timeout")
         except OSError as failure:
-            return Finding("dns", str(failure))
+            return FoundProblem("dns", str(failure))
         return None
 
     async def _test(self, base_url: str, model: str) -> tuple[ObservedCapabilities, list[CheckProblem]]:
         """Ask for an answer and a tool call."""
-        chat = await run_step(self._create(base_url, model), self.limits.test_s)
+        chat = await run_step(self._create(base_url, model), self.limits.import_s)
         if isinstance(chat, BaseException):
             return ObservedCapabilities(answer=False), [self._name(self._classify_error(chat), model)]
         try:
@@ -139,14 +141,14 @@ class EndpointCheck:
             await close_model(chat)
 
     async def _create(self, base_url: str, model: str) -> BaseChatModel:
-        entry = describe_entry(self.provider, model, ObservedCapabilities())
+        entry = describe_entry(self.provider, model)
         config = make_model_config(self.provider, base_url, self.key, model, model, entry)
         # Deltas are counted, so they are not merged.
         ours = {"stream_coalesce_ms": 0, "timeout": self.limits.test_s}
         overrides = ours if self.provider.protocol == "openai" else {"max_retries": 1}
         return await asyncio.to_thread(create_chat_model, config, overrides=overrides)
 
-    async def _test_answer(self, chat: BaseChatModel) -> tuple[ObservedCapabilities, list[Finding]]:
+    async def _test_answer(self, chat: BaseChatModel) -> tuple[ObservedCapabilities, list[FoundProblem]]:
         streamed = await run_step(read_stream(chat, QUESTION), self.limits.test_s)
         if not isinstance(streamed, BaseException):
             observed = ObservedCapabilities(
@@ -167,22 +169,22 @@ class EndpointCheck:
         )
         return observed, list_weaknesses(observed)
 
-    async def _test_tools(self, chat: BaseChatModel, *, streams: bool) -> tuple[bool | None, Finding | None]:
+    async def _test_tools(self, chat: BaseChatModel, *, streams: bool) -> tuple[bool | None, FoundProblem | None]:
         caller: Any = chat.bind_tools([{"type": "function", "function": TOOL}])
         asking = read_stream(caller, TOOL_QUESTION) if streams else read_whole(caller, TOOL_QUESTION)
         answer = await run_step(asking, self.limits.test_s)
         if not isinstance(answer, BaseException):
-            return answer.has_tool_call, None if answer.has_tool_call else Finding("no_tools")
+            return answer.has_tool_call, None if answer.has_tool_call else FoundProblem("no_tools")
         finding = self._classify_error(answer)
         if finding.code in ("no_tools", "rejected", "bad_response", "server_error", "wrong_host"):
-            return False, Finding("no_tools", finding.detail)
+            return False, FoundProblem("no_tools", finding.detail)
         return None, None
 
-    def _fail(self, base_url: str, finding: Finding, command: str = "") -> CheckReport:
+    def _fail(self, base_url: str, finding: FoundProblem, command: str = "") -> CheckReport:
         named = self._name(finding, command=command)
         return CheckReport(base_url, problems=(named,))
 
-    def _name(self, finding: Finding, model: str = "", command: str = "") -> CheckProblem:
+    def _name(self, finding: FoundProblem, model: str = "", command: str = "") -> CheckProblem:
         host = urlsplit(self.address if "//" in self.address else f"//{self.address}").netloc.rpartition("@")[2]
         return make_problem(
             finding.code,
@@ -192,14 +194,14 @@ class EndpointCheck:
             detail=finding.detail[:MAX_DETAIL_CHARS],
         )
 
-    def _classify_error(self, error: BaseException) -> Finding:
-        return Finding(classify_error(error), self.search.redact(str(error) or type(error).__name__))
+    def _classify_error(self, error: BaseException) -> FoundProblem:
+        return FoundProblem(classify_error(error), self.search.redact(str(error) or type(error).__name__))
 
 
-def list_weaknesses(observed: ObservedCapabilities) -> list[Finding]:
+def list_weaknesses(observed: ObservedCapabilities) -> list[FoundProblem]:
     """Return what a model that answers cannot do."""
-    found = [Finding("no_streaming")] if not observed.streaming else []
-    return found if observed.usage else [*found, Finding("no_usage")]
+    found = [FoundProblem("no_streaming")] if not observed.streaming else []
+    return found if observed.usage else [*found, FoundProblem("no_usage")]
 
 
 @dataclass(frozen=True, slots=True)

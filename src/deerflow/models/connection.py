@@ -164,7 +164,9 @@ class ObservedCapabilities:
     reasoning: bool | None = None
 
 
-def describe_entry(provider: ConnectionProvider, model: str, observed: ObservedCapabilities) -> dict[str, Any]:
+def describe_entry(
+    provider: ConnectionProvider, model: str, observed: ObservedCapabilities = ObservedCapabilities()
+) -> dict[str, Any]:
     """Return the settings of a configuration entry that follow from the provider, the snapshot and a check."""
     facts = find_facts(provider.id, model)
     entry: dict[str, Any] = dict(provider.settings)

@@ -39,7 +39,7 @@ API_ANSWERS: frozenset[ProblemCode] = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class ApiAttempt:
     """Request that was sent to find the API, and its result."""
 
     url: str
@@ -56,7 +56,7 @@ class ListedModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class FoundProblem:
     """Problem without its texts."""
 
     code: ProblemCode
@@ -69,7 +69,7 @@ class Listing:
 
     base_url: str
     models: Sequence[str] = ()
-    finding: Finding | None = None
+    finding: FoundProblem | None = None
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ class ApiSearch:
     provider: ConnectionProvider
     key: str | None = field(repr=False)
     limit_s: float
-    attempts: list[Attempt] = field(default_factory=list)
+    attempts: list[ApiAttempt] = field(default_factory=list)
 
     async def find(self, address: str) -> Listing:
         """Return the first address at which an API answers, and its models."""
@@ -87,7 +87,7 @@ class ApiSearch:
         async with open_session(self.limit_s) as session:
             for candidate in candidates:
                 answer = await self._fetch(session, "GET", candidate, LISTING_PATHS[self.provider.protocol])
-                if isinstance(answer, Finding):
+                if isinstance(answer, FoundProblem):
                     return Listing(candidate, finding=answer)
                 if answer.status < 300 and (names := parse_listing(answer.body)) is not None:
                     return Listing(candidate, names)
@@ -101,17 +101,19 @@ class ApiSearch:
         """Return the first address that takes questions; some servers do not list their models."""
         for candidate in candidates if self.provider.protocol == "openai" else ():
             answer = await self._fetch(session, "POST", candidate, "/chat/completions")
-            if isinstance(answer, Finding):
+            if isinstance(answer, FoundProblem):
                 return Listing(candidate, finding=answer)
             if answer.status < 300 and b'"choices"' in answer.body:
-                return Listing(candidate, finding=Finding("no_listing"))
+                return Listing(candidate, finding=FoundProblem("no_listing"))
             if answer.is_json and (finding := self._classify(answer)).code != "wrong_host":
-                return Listing(candidate, finding=Finding("no_listing") if finding.code in API_ANSWERS else finding)
-        return Listing(candidates[0], finding=Finding("wrong_host"))
+                return Listing(
+                    candidate, finding=FoundProblem("no_listing") if finding.code in API_ANSWERS else finding
+                )
+        return Listing(candidates[0], finding=FoundProblem("wrong_host"))
 
     async def _fetch(
         self, session: aiohttp.ClientSession, method: str, base_url: str, path: str
-    ) -> "HttpAnswer | Finding":
+    ) -> "HttpAnswer | FoundProblem":
         url = f"{base_url}{path}"
         try:
             sent = b'{"model": "", "messages": []}' if method == "POST" else None
@@ -121,10 +123,10 @@ class ApiSearch:
                 body = await read_limited(response)
                 answer = HttpAnswer(response.status, body, response.headers.get("Location", ""))
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as failure:
-            found = Finding(classify_error(failure), self.redact(str(failure)))
-            self.attempts.append(Attempt(f"{method} {url}", found.code))
+            found = FoundProblem(classify_error(failure), self.redact(str(failure)))
+            self.attempts.append(ApiAttempt(f"{method} {url}", found.code))
             return found
-        self.attempts.append(Attempt(f"{method} {url}", str(answer.status)))
+        self.attempts.append(ApiAttempt(f"{method} {url}", str(answer.status)))
         return answer
 
     def _headers(self) -> dict[str, str]:
@@ -136,8 +138,8 @@ class ApiSearch:
             headers[KEY_HEADERS[protocol]] = f"Bearer {self.key}" if protocol == "openai" else self.key
         return headers
 
-    def _classify(self, answer: "HttpAnswer") -> Finding:
-        return Finding(classify_status(answer.status, answer.text), self.redact(answer.message))
+    def _classify(self, answer: "HttpAnswer") -> FoundProblem:
+        return FoundProblem(classify_status(answer.status, answer.text), self.redact(answer.message))
 
     def redact(self, text: str) -> str:
         """Return `text` without the key."""
