@@ -110,9 +110,7 @@ async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core
     metrics = Metrics()
     async with AsyncExitStack() as stack:
         database, checkpointer = await open_storage(stack, loaded, metrics)
-        fallback = await find_fallback_models(loaded)
-        saved = open_saved_models(source, database)
-        await saved.refresh()
+        fallback, saved = await find_other_models(source, database)
         index = open_skill_index(source)
         stack.callback(index.close)
         sandboxes = create_sandboxes(loaded, SkillViews(loaded.home, index))
@@ -175,6 +173,13 @@ def open_tool_threads(stack: AsyncExitStack) -> DaemonThreadPool:
     threads = DaemonThreadPool(TOOL_THREADS, "tool")
     stack.callback(threads.shutdown, wait=False, cancel_futures=True)
     return threads
+
+
+async def find_other_models(source: ConfigSource, database: Database) -> tuple[Sequence[ModelConfig], SavedModels]:
+    """Return the models besides those of the configuration: the fallback, and those that users have saved."""
+    saved = open_saved_models(source, database)
+    await saved.refresh()
+    return await find_fallback_models(source.current), saved
 
 
 def open_saved_models(source: ConfigSource, database: Database) -> SavedModels:
