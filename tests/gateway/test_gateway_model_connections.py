@@ -112,7 +112,7 @@ async def test_two_tabs_that_save_at_once_lose_nothing(tmp_path: Path) -> None:
         assert sorted(model["name"] for model in connection["models"]) == [f"m{number}" for number in range(6)]
         assert sorted(await names(http)) == [f"m{number}" for number in range(6)]
         await ask(http)
-        assert server.rejected_keys[-1].startswith(f"Bearer {KEY}-".removeprefix("Bearer "))
+        assert set(server.rejected_keys) <= {body["key"] for body in wanted}  # one of them won
 
 
 async def test_a_new_key_replaces_the_old_one_and_saving_without_a_key_keeps_it(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ async def test_the_key_is_in_no_answer_event_log_export_or_file(tmp_path: Path) 
                 response = await http.get(f"/api/{path}")
                 assert response.status_code == 200, path
                 answers.append(response.text)
-        assert server.rejected_keys == [f"{KEY}-bad", f"{KEY}-bad", f"{KEY}-worse"] or len(server.rejected_keys) >= 2
+        assert {f"{KEY}-bad", f"{KEY}-worse"} <= set(server.rejected_keys)  # it was quoted in errors
     assert [answer[:80] for answer in answers if KEY in answer] == []
     assert KEY not in logs.getvalue()
     assert files_with(KEY, tmp_path) == []

@@ -35,6 +35,7 @@ class SavedModels:
     environment: Mapping[str, str]
     remember_secrets: Callable[[Sequence[str]], None] = field(repr=False)
     """Receives the keys, which are then masked in logs and errors."""
+    clock: Callable[[], float] = time.monotonic
     _models: Mapping[str, tuple[ModelConfig, ...]] = field(default_factory=dict)
     _stamp: FileStamp | None = None
     _read_at: float = 0.0
@@ -46,7 +47,7 @@ class SavedModels:
     async def refresh(self) -> None:
         """Read the models again if another process has changed them. Looks at one file, and rarely at the database."""
         stamp = FileStamp.read(self.stamp_file)
-        is_old = self.is_shared and time.monotonic() - self._read_at > MAX_AGE_S
+        is_old = self.is_shared and self.clock() - self._read_at > MAX_AGE_S
         if stamp != self._stamp or is_old:
             await self._read(stamp)
 
@@ -62,7 +63,7 @@ class SavedModels:
     async def _read(self, stamp: FileStamp) -> None:
         found = await self.database.read(rows.list_connections)
         models, keys = await asyncio.to_thread(self._decrypt, found) if found else ({}, [])
-        self._models, self._stamp, self._read_at = models, stamp, time.monotonic()
+        self._models, self._stamp, self._read_at = models, stamp, self.clock()
         self.remember_secrets(keys)
 
     def _decrypt(self, found: Sequence[rows.ConnectionRow]) -> tuple[dict[str, tuple[ModelConfig, ...]], list[str]]:

@@ -248,7 +248,7 @@ SCRIPTS = (
             AnswerStep(
                 "real-model",
                 {
-                    "en": "Four ways exist: the page, the configuration file, a key in the environment, a local server.",
+                    "en": "Four ways exist: the page, the configuration file, an environment variable, a local server.",
                     "zh": "有四种办法：页面、配置文件、环境变量里的密钥，或本地服务。",
                 },
             ),

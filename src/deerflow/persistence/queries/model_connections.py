@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, Table, delete, func, select, update
+from sqlalchemy.dialects import postgresql, sqlite
 
 from deerflow.domain.errors import Conflict, NotFound
 from deerflow.domain.identity import new_id
 from deerflow.persistence.tables import model_connections as connections
 from deerflow.persistence.tables import saved_models as models
+from deerflow.persistence.tables import to_key
 
 MAX_MODELS = 200
 """Maximum number of saved models of an owner."""
@@ -86,14 +88,11 @@ def save_connection(
         Conflict: The owner has too many models.
     """
     address = (connections.c.owner == owner, connections.c.provider == provider, connections.c.base_url == base_url)
-    connection_id: str | None = connection.execute(select(connections.c.connection_id).where(*address)).scalar()
-    if connection_id is None:
-        connection_id = new_id()
-        values = {"owner": owner, "connection_id": connection_id, "provider": provider, "base_url": base_url}
-        connection.execute(insert(connections), {**values, "sealed": sealed, "updated_at": now})
-    else:
+    values = {"owner": owner, "connection_id": new_id(), "provider": provider, "base_url": base_url}
+    if not insert_new(connection, connections, {**values, "sealed": sealed, "updated_at": now}):
         changes = {"updated_at": now} if sealed is None else {"updated_at": now, "sealed": sealed}
         connection.execute(update(connections).where(*address), changes)
+    connection_id: str = connection.execute(select(connections.c.connection_id).where(*address)).scalar_one()
     for model in added:
         put_model(connection, owner, connection_id, provider, model, now)
     total = connection.execute(select(func.count()).select_from(models).where(models.c.owner == owner)).scalar_one()
@@ -109,11 +108,17 @@ def put_model(
     same = (models.c.owner == owner, models.c.connection_id == connection_id, models.c.model == model.model)
     if connection.execute(update(models).where(*same), {"settings": dict(model.settings)}).rowcount:
         return
-    taken = set(connection.execute(select(models.c.name).where(models.c.owner == owner)).scalars())
-    wanted = (model.name, f"{provider}/{model.name}", f"{provider}/{model.name}/{connection_id}")
-    name = next(name for name in wanted if name not in taken)
-    row = {"owner": owner, "name": name, "connection_id": connection_id, "model": model.model, "created_at": now}
-    connection.execute(insert(models), {**row, "settings": dict(model.settings)})
+    row = {"owner": owner, "connection_id": connection_id, "model": model.model, "created_at": now}
+    row["settings"] = dict(model.settings)
+    for name in (model.name, f"{provider}/{model.name}", f"{connection_id}/{model.name}"):
+        if insert_new(connection, models, {**row, "name": to_key(name)}):
+            return
+
+
+def insert_new(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
+    """Insert a row, and return whether there was none with its keys. Another transaction may be inserting it."""
+    build = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    return connection.execute(build(table).values(row).on_conflict_do_nothing()).rowcount == 1
 
 
 def replace_key(connection: Connection, owner: str, connection_id: str, sealed: bytes, now: datetime) -> None:
