@@ -157,6 +157,7 @@ async def test_a_model_of_config_yaml_wins_and_the_settings_tell_it(tmp_path: Pa
 
             saved = page.get_by_role("region", name="Connected providers")
             await expect(saved).to_contain_text("Key set")
+            assert KEY not in await page.content()
             await expect(saved).to_contain_text("It’s used instead of the saved one.")
             for scheme in ("light", "dark"):
                 await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]

@@ -85,6 +85,7 @@ export function ProviderChoice({ providers: { providers, local }, onChoose, onCh
           <Tile
             mark={<Globe aria-hidden className="size-4" />}
             title={strings.custom}
+            wide
             note={strings.customHint}
             onChoose={() => choose(custom, key.trim(), false)}
           />
@@ -112,15 +113,16 @@ interface TileProps {
   readonly mark: ReactNode;
   readonly title: string;
   readonly note?: string;
+  readonly wide?: boolean;
   readonly onChoose: () => void;
 }
 
-function Tile({ mark, title, note, onChoose }: TileProps) {
+function Tile({ mark, title, note, wide = false, onChoose }: TileProps) {
   return (
     <button
       type="button"
       onClick={onChoose}
-      className="flex min-h-14 items-center gap-3 rounded-box border border-line bg-raised px-3 py-2 text-left hover:border-line-strong hover:bg-tint"
+      className={`flex min-h-14 items-center gap-3 rounded-box border border-line bg-raised px-3 py-2 text-left hover:border-line-strong hover:bg-tint ${wide ? "col-span-2" : ""}`}
     >
       <span
         aria-hidden
