@@ -76,7 +76,8 @@ async def test_a_connection_without_a_model_or_with_a_bad_address_is_rejected(tm
             {"key": "sk-\nline"},
         ):
             response = await http.post("/api/model-connections", json=good | change)
-            assert (response.status_code, response.json()["error"]) == (422, "InvalidRequest"), change
+            assert response.status_code == 422, change
+            assert response.json()["error"] in ("InvalidRequest", "AddressRefused"), change
         assert (await http.get("/api/model-connections")).json() == {"connections": []}
         assert await names(http) == ["demo"]
         checked = (

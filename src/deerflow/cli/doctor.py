@@ -110,16 +110,20 @@ async def check_model(source: ConfigSource) -> CheckResult:
     catalog = ModelCatalog(merge_models(loaded.config.models, saved, await find_fallback_models(loaded)))
     model = catalog.default
     if is_scripted(model):
-        remedy = "connect one in the page, or with `deerflow models add`; see docs/guides/models.md"
+        remedy = (
+            "connect one in the page or with `deerflow models add`, set a key such as OPENAI_API_KEY, or start Ollama"
+        )
         return CheckResult("model", "note", "only the built-in demo model with scripted answers", remedy)
     try:
         async with asyncio.timeout(MODEL_LIMIT_S):
             await catalog.create(model.name).ainvoke("Answer with the word ok.")
     except (DeerFlowError, TimeoutError) as problem:
         reason = str(problem) or f"no answer within {MODEL_LIMIT_S:g} s"
-        return CheckResult(
-            "model", "failed", f"{model.name!r}: {reason}", "check its key, address and name, where it was configured"
+        is_saved = model in saved
+        remedy = (
+            f"run `deerflow models test {model.name}`" if is_saved else "check its key, address and name in config.yaml"
         )
+        return CheckResult("model", "failed", f"{model.name!r}: {reason}", remedy)
     finally:
         await catalog.aclose()
     return CheckResult("model", "ok", f"{model.name!r} answers")

@@ -88,8 +88,8 @@ def save_connection(
         Conflict: The owner has too many models.
     """
     address = (connections.c.owner == owner, connections.c.provider == provider, connections.c.base_url == base_url)
-    values = {"owner": owner, "connection_id": new_id(), "provider": provider, "base_url": base_url}
-    if not insert_new(connection, connections, {**values, "sealed": sealed, "updated_at": now}):
+    values = {"connection_id": new_id(), "provider": provider, "base_url": base_url}
+    if not insert_new(connection, connections, owner, {**values, "sealed": sealed, "updated_at": now}):
         changes = {"updated_at": now} if sealed is None else {"updated_at": now, "sealed": sealed}
         connection.execute(update(connections).where(*address), changes)
     connection_id: str = connection.execute(select(connections.c.connection_id).where(*address)).scalar_one()
@@ -108,17 +108,16 @@ def put_model(
     same = (models.c.owner == owner, models.c.connection_id == connection_id, models.c.model == model.model)
     if connection.execute(update(models).where(*same), {"settings": dict(model.settings)}).rowcount:
         return
-    row = {"owner": owner, "connection_id": connection_id, "model": model.model, "created_at": now}
-    row["settings"] = dict(model.settings)
+    row = {"connection_id": connection_id, "model": model.model, "created_at": now, "settings": dict(model.settings)}
     for name in (model.name, f"{provider}/{model.name}", f"{connection_id}/{model.name}"):
-        if insert_new(connection, models, {**row, "name": to_key(name)}):
+        if insert_new(connection, models, owner, {**row, "name": to_key(name)}):
             return
 
 
-def insert_new(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
-    """Insert a row, and return whether there was none with its keys. Another transaction may be inserting it."""
+def insert_new(connection: Connection, table: Table, owner: str, row: Mapping[str, Any]) -> bool:
+    """Insert a row of an owner, and return whether there was none with its keys, also in another transaction."""
     build = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    return connection.execute(build(table).values(row).on_conflict_do_nothing()).rowcount == 1
+    return connection.execute(build(table).values({"owner": owner, **row}).on_conflict_do_nothing()).rowcount == 1
 
 
 def replace_key(connection: Connection, owner: str, connection_id: str, sealed: bytes, now: datetime) -> None:
