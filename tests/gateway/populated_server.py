@@ -23,10 +23,14 @@ from deerflow.gateway.examples import (
     AGENT,
     CHANGE,
     CHECKPOINT,
+    CONNECTED_MODEL,
+    CONNECTION,
     FEEDBACK,
     MCP_ENTRY,
     MCP_SERVER,
     MCP_TOOL,
+    MODEL,
+    MODEL_ADDRESS,
     NEW_SKILL,
     PACK,
     PIN_HASH,
@@ -145,6 +149,8 @@ class PopulatedServer:
         self._environment = environment or {}
         self.model = ScriptedModel.saying(*[answer_message] * 20_000)
         self._settings = {
+            # Stays listed when a model is connected.
+            "models": [{"name": MODEL, "use": "deerflow.models.demo:DemoChatModel", "model": "demo"}],
             "sandbox": {"toolbox": {"enabled": False}},
             "uploads": {"conversion": {"enabled": False}},
             "skill_evolution": {"security_fail_closed": False},
@@ -239,7 +245,10 @@ class PopulatedServer:
         address = "https://example.org/birds"
         page = self.run(pages.save(FetchedPage(address, address, "Birds", "text/html", f"A {SECRET}.")))
         ids |= {SNAPSHOT: page.snapshot_id, SHARE: link["share_id"], TOKEN: link["token"]}
-        return self.seed_mcp(ids)
+        entry = {"provider": "custom", "base_url": MODEL_ADDRESS, "key": f"sk-{SECRET}"}
+        connected = http.post("/api/model-connections", json={**entry, "models": [{"model": CONNECTED_MODEL}]})
+        assert connected.status_code == 200, connected.text
+        return self.seed_mcp(ids | {CONNECTION: connected.json()["connection_id"]})
 
     def seed_mcp(self, ids: Mapping[str, str]) -> dict[str, str]:
         """Create the data of the MCP examples; return the ids with those generated."""
@@ -258,6 +267,7 @@ class PopulatedServer:
 
     def unseed(self, http: httpx.Client) -> None:
         http.delete(f"/api/threads/{THREAD}", params={"stop_runs": True})
+        http.delete(f"/api/saved-models/{CONNECTED_MODEL}")
         for name in (AGENT, "scribe", "counter"):
             http.delete(f"/api/agents/{name}")
         skills = owner_folder(self.harness.core.source.current.home, http.headers[USER_HEADER])

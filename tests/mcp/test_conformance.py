@@ -13,7 +13,6 @@ import pytest
 
 from deerflow.config.sections.extensions import McpServerConfig
 from deerflow.domain.errors import DeerFlowError
-from deerflow.mcp.auth.encryption import TokenCipher
 from deerflow.mcp.auth.service import OAuthService
 from deerflow.mcp.auth.token_store import TokenStore
 from deerflow.mcp.auth.types import LoginCallback, LoginRedirect, LoginRequired
@@ -28,6 +27,7 @@ from deerflow.mcp.session.calls import (
 from deerflow.mcp.session.pool import SessionPool
 from deerflow.mcp.status import ServerListing
 from deerflow.mcp.tools import parse_reply
+from deerflow.persistence.encryption import TokenCipher
 from deerflow.persistence.engine import open_database
 from deerflow.sandbox.jobs.services import Service, ServiceSpec
 from tests.mcp.installed import conformance_suite

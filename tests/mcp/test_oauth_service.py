@@ -18,7 +18,6 @@ from starlette.routing import Route
 
 from deerflow.config.sections.extensions import McpServerConfig
 from deerflow.domain.errors import ConfigError, DeerFlowError, InvalidRequest, McpLoginFailed, NotFound
-from deerflow.mcp.auth.encryption import TokenCipher
 from deerflow.mcp.auth.service import OAuthService
 from deerflow.mcp.auth.token_store import TokenStore
 from deerflow.mcp.auth.types import LoginCallback, LoginRedirect, LoginRequired, LoginResult
@@ -26,6 +25,7 @@ from deerflow.mcp.pins import ToolPins
 from deerflow.mcp.session.calls import ServerAddress, SessionDependencies
 from deerflow.mcp.session.pool import SessionPool
 from deerflow.mcp.status import McpToolInfo
+from deerflow.persistence.encryption import TokenCipher
 from deerflow.persistence.engine import open_database
 from deerflow.sandbox.jobs.services import Service, ServiceSpec
 from tests.mcp.login_server import (

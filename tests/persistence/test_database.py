@@ -140,7 +140,11 @@ async def test_migrates_titles_from_metadata(tmp_path: Path) -> None:
         for name in ("given", "plain"):
             await database.write(add_thread(name))
     with sqlite3.connect(file) as connection:
-        later = (name for name in load_full_metadata().tables if name.startswith(("memory_", "mcp_", "web_")))
+        later = (
+            name
+            for name in load_full_metadata().tables
+            if name.startswith(("memory_", "mcp_", "web_", "model_", "saved_"))
+        )
         for table in ("memory_terms", *later, "shares", "installation"):
             connection.execute(f"DROP TABLE {table}")
         connection.execute("ALTER TABLE threads DROP COLUMN agent_title")
@@ -163,6 +167,12 @@ async def test_migrates_titles_from_metadata(tmp_path: Path) -> None:
     assert back.title == "The agent's"
 
 
+def drop_later_tables(connection: sqlite3.Connection) -> None:
+    """Remove the tables that migrations after 0015 create."""
+    for later in ("model_connections", "saved_models"):
+        connection.execute(f"DROP TABLE {later}")
+
+
 async def test_migrates_events_of_runs_without_loss(tmp_path: Path) -> None:
     file, events = tmp_path / "d.db", [("r", seq, "messages", b"x" * 2_000, seq) for seq in range(1, 51)]
     async with open_database(file) as database:
@@ -174,6 +184,7 @@ async def test_migrates_events_of_runs_without_loss(tmp_path: Path) -> None:
         connection.execute("DROP TABLE run_events")
         connection.execute(f"{declared} WITHOUT ROWID")
         connection.executemany("INSERT INTO run_events VALUES (?, ?, ?, ?, ?)", events)
+        drop_later_tables(connection)
         connection.execute("UPDATE alembic_version SET version_num = '0014'")
     async with open_database(file) as database:
         kept = await database.read(lambda rows: rows.exec_driver_sql("SELECT * FROM run_events ORDER BY seq").all())
@@ -197,6 +208,7 @@ async def test_migrates_the_search_index_without_loss(tmp_path: Path) -> None:
         connection.execute("CREATE VIRTUAL TABLE search_terms USING fts5(terms, tokenize = 'ascii')")
         connection.execute(*trigger)
         connection.executemany("INSERT INTO search_terms (rowid, terms) VALUES (?, ?)", rows)
+        drop_later_tables(connection)
         connection.execute("UPDATE alembic_version SET version_num = '0015'")
     async with open_database(file) as database:
         find = partial(search_text, query="blue wha", limit=100)

@@ -180,7 +180,7 @@ async def test_daily_usage_follows_the_calendar_of_the_time_zone(database_locati
         for moment in moments:
             origin = UsageOrigin("local", datetime.fromisoformat(moment).replace(tzinfo=UTC))
             await database.write(partial(record_usage, origin=origin, entries=[entry]))
-        usage = UsageService(database, dict, lambda _: None)
+        usage = UsageService(database, lambda _owner: {}, lambda _model, _owner: None)
         berlin = await usage.get_daily_usage(LOCAL_USER, 3, "Europe/Berlin", today=date(2026, 3, 30))
         assert [(day.name, day.spending.counts.calls) for day in berlin.by_day] == [
             ("2026-03-28", 1),

@@ -37,8 +37,9 @@ DEFAULT_USER = LOCAL_USER.user_id
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 MAX_KEPT = 100
 """Maximum number of cached graphs of one generation."""
-MAX_GENERATIONS = 3
-"""Versions of the settings whose graphs are kept: runs in progress may still use an older one."""
+MAX_GENERATIONS = 8
+"""Versions of the settings whose graphs are kept: runs in progress may still use an older one, and users who have saved
+models have settings of their own."""
 
 Key = TypeVar("Key")
 Built = TypeVar("Built")
@@ -95,7 +96,7 @@ class AgentPool:
 
     def __init__(
         self,
-        settings: Callable[[], AgentSettings],
+        settings: Callable[[str], AgentSettings],
         checkpointer: BaseCheckpointSaver[str],
         custom_agents: CustomAgents,
         plan: AgentPlan,
@@ -103,12 +104,12 @@ class AgentPool:
         environment: Mapping[str, str] = NO_VARIABLES,
         mcp: McpToolSource | None = None,
     ) -> None:
-        """`settings` is called before every use, so that changes of the configuration apply to the next run.
+        """`settings` is called with the user before every use, so that changes apply to the next run.
 
         `environment` is where classes of `use:` may find their keys.
         """
         self._ask = settings
-        self._generations = [Generation(settings())]
+        self._generations = [Generation(settings(DEFAULT_USER))]
         self._checkpointer = checkpointer
         self._custom_agents = custom_agents
         self.plan = plan
@@ -125,25 +126,25 @@ class AgentPool:
 
     @property
     def catalog(self) -> ModelCatalog:
-        """Models of the current settings."""
+        """Models of the current settings for the local user."""
         return self._generation().catalog
 
-    def current_settings(self) -> AgentSettings:
-        """Return the settings in effect now. A run keeps them until it ends."""
-        return self._generation().settings
+    def current_settings(self, user_id: str = DEFAULT_USER) -> AgentSettings:
+        """Return the settings in effect now for a user. A run keeps them until it ends."""
+        return self._generation(user_id=user_id).settings
 
     def get_cached_graph(
         self, spec: AgentSpec, user_id: str = DEFAULT_USER, settings: AgentSettings | None = None
     ) -> "AgentGraph | None":
         """Return the graph for `spec` if it is cached. Checks a few file stamps only, so it does not block."""
-        generation, found = self._generation(settings), self._skills.get_cached(user_id)
+        generation, found = self._generation(settings, user_id), self._skills.get_cached(user_id)
         return None if found is None else generation.graphs.get(self._key(spec, found, user_id))
 
     def get_graph(
         self, spec: AgentSpec, user_id: str = DEFAULT_USER, settings: AgentSettings | None = None
     ) -> AgentGraph:
         """Return the graph for `spec` with the skills of a user. Builds it if it is not cached, so it blocks."""
-        generation = self._generation(settings)
+        generation = self._generation(settings, user_id)
         key = self._key(spec, self._skills.read(user_id), user_id)
         if key not in generation.graphs:
             add_bounded(generation.graphs, key, self._agent(key, generation).build(self._checkpointer))
@@ -151,21 +152,21 @@ class AgentPool:
 
     def build_part(self, spec: AgentSpec, user_id: str) -> AgentGraph:
         """Build the graph for `spec` as a part of another graph, which keeps the state. Blocks."""
-        generation = self._generation()
+        generation = self._generation(user_id=user_id)
         return self._agent(self._key(spec, self._skills.read(user_id), user_id), generation).build(None)
 
     def get_cached_subagent(
         self, spec: AgentSpec, subagent_type: str, user_id: str = DEFAULT_USER, settings: AgentSettings | None = None
     ) -> "Subagent | None":
         """Return the subagent of a type if it is cached. Does not block."""
-        generation, found = self._generation(settings), self._skills.get_cached(user_id)
+        generation, found = self._generation(settings, user_id), self._skills.get_cached(user_id)
         return None if found is None else generation.subagents.get((self._key(spec, found, user_id), subagent_type))
 
     def get_subagent(
         self, spec: AgentSpec, subagent_type: str, user_id: str = DEFAULT_USER, settings: AgentSettings | None = None
     ) -> "Subagent | None":
         """Return the subagent of a type for the agent of `spec`, or None if the type is unknown. Blocks."""
-        generation = self._generation(settings)
+        generation = self._generation(settings, user_id)
         key = self._key(spec, self._skills.read(user_id), user_id)
         if (key, subagent_type) not in generation.subagents:
             add_bounded(
@@ -177,7 +178,7 @@ class AgentPool:
         """Return the tools of the lead agent for a user. Blocks."""
         from deerflow.agents.tool_cards import tool_cards
 
-        generation = self._generation()
+        generation = self._generation(user_id=user_id)
         key = self._key(AgentSpec(subagent_enabled=True), self._skills.read(user_id), user_id)
         return tool_cards(self._agent(key, generation).tool_set(), generation.settings.chain.reach)
 
@@ -249,29 +250,33 @@ class AgentPool:
             model = catalog.create(entry.name, thinking_enabled=False)
         return model if getattr(model, "writes_titles", True) else None
 
-    def side_model(self, name: str | None) -> "BaseChatModel":
+    def side_model(self, name: str | None, user_id: str = DEFAULT_USER) -> "BaseChatModel":
         """Return the model for calls outside of runs: the named one, the default, or the model that replaces all."""
-        return self.plan.model or self.catalog.create(name)
+        return self.plan.model or self._generation(user_id=user_id).catalog.create(name)
 
-    def prices(self) -> Mapping[str, PricingConfig]:
-        """Return the prices by model name."""
-        return {model.name: model.pricing for model in self.catalog.models if model.pricing is not None}
+    def prices(self, user_id: str = DEFAULT_USER) -> Mapping[str, PricingConfig]:
+        """Return the prices by model name, for the models of a user."""
+        models = self._generation(user_id=user_id).catalog.models
+        return {model.name: model.pricing for model in models if model.pricing is not None}
 
-    def window(self, name: str) -> int | None:
+    def window(self, name: str, user_id: str = DEFAULT_USER) -> int | None:
         """Return the context window of a model, if known."""
-        return next((model.context_window for model in self.catalog.models if model.name == name), None)
+        models = self._generation(user_id=user_id).catalog.models
+        return next((model.context_window for model in models if model.name == name), None)
 
-    def model_cards(self) -> list[ModelCard]:
-        """Return the models, the default first."""
-        return [create_model_card(model, self._environment) for model in self.catalog.models]
+    def model_cards(self, user_id: str = DEFAULT_USER) -> list[ModelCard]:
+        """Return the models of a user, the default first."""
+        return [
+            create_model_card(model, self._environment) for model in self._generation(user_id=user_id).catalog.models
+        ]
 
-    def model_card(self, name: str) -> ModelCard:
-        """Return one model, or raise `NotFound`."""
-        return create_model_card(self.catalog.find(name), self._environment)
+    def model_card(self, name: str, user_id: str = DEFAULT_USER) -> ModelCard:
+        """Return one model of a user, or raise `NotFound`."""
+        return create_model_card(self._generation(user_id=user_id).catalog.find(name), self._environment)
 
-    def _generation(self, settings: AgentSettings | None = None) -> "Generation":
-        """Return what was built from `settings`, or from the current ones."""
-        wanted = self._ask() if settings is None else settings
+    def _generation(self, settings: AgentSettings | None = None, user_id: str = DEFAULT_USER) -> "Generation":
+        """Return what was built from `settings`, or from the current ones of a user."""
+        wanted = self._ask(user_id) if settings is None else settings
         for generation in self._generations:
             if generation.settings is wanted or generation.settings == wanted:
                 return generation

@@ -5,7 +5,7 @@ import platform
 import shutil
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -16,10 +16,12 @@ from rich.console import Console
 
 from deerflow.agents.pool import is_scripted
 from deerflow.config.load import LoadedConfig, load
-from deerflow.config.source import open_source
+from deerflow.config.sections.models import ModelConfig
+from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.errors import ConfigError, DeerFlowError
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.gateway.page import STATIC
-from deerflow.harness.core import create_sandboxes, find_fallback_models
+from deerflow.harness.core import create_sandboxes, find_fallback_models, merge_models, open_saved_models
 from deerflow.mcp.status import find_ignored_settings
 from deerflow.models.factory import ModelCatalog
 from deerflow.persistence.engine import open_database
@@ -67,13 +69,14 @@ async def run_checks(config: Path | None) -> AsyncIterator[CheckResult]:
     yield check_versions()
     yield check_page()
     try:
-        loaded = open_source(config).current
+        source = open_source(config)
     except ConfigError as problem:
         yield CheckResult("configuration", "failed", str(problem), "fix the file, then run `deerflow config check`")
         return
+    loaded = source.current
     where = loaded.config_file or "no config.yaml; using defaults (`deerflow config init` creates one)"
     yield CheckResult("configuration", "ok", str(where))
-    yield await check_model(loaded)
+    yield await check_model(source)
     async for result in check_sandbox(loaded):
         yield result
     for result in check_servers(loaded):
@@ -97,24 +100,45 @@ def check_page() -> CheckResult:
     return CheckResult("web page", "failed", "not built", "run `make web`")
 
 
-async def check_model(loaded: LoadedConfig) -> CheckResult:
+async def check_model(source: ConfigSource) -> CheckResult:
     """Check that the default model answers."""
-    catalog = ModelCatalog(loaded.config.models or await find_fallback_models(loaded))
+    loaded = source.current
+    try:
+        saved = await read_saved_models(source)
+    except DeerFlowError as problem:
+        return CheckResult("model", "failed", f"saved models cannot be read: {problem}", "run `deerflow db check`")
+    catalog = ModelCatalog(merge_models(loaded.config.models, saved, await find_fallback_models(loaded)))
     model = catalog.default
     if is_scripted(model):
-        remedy = "set a key such as OPENAI_API_KEY, start Ollama, or run `deerflow config init`"
+        remedy = (
+            "connect one in the page or with `deerflow models add`, set a key such as OPENAI_API_KEY, or start Ollama"
+        )
         return CheckResult("model", "note", "only the built-in demo model with scripted answers", remedy)
     try:
         async with asyncio.timeout(MODEL_LIMIT_S):
             await catalog.create(model.name).ainvoke("Answer with the word ok.")
     except (DeerFlowError, TimeoutError) as problem:
         reason = str(problem) or f"no answer within {MODEL_LIMIT_S:g} s"
-        return CheckResult(
-            "model", "failed", f"{model.name!r}: {reason}", "check its key, address and name in config.yaml"
+        is_saved = model in saved
+        remedy = (
+            f"run `deerflow models test {model.name}`" if is_saved else "check its key, address and name in config.yaml"
         )
+        return CheckResult("model", "failed", f"{model.name!r}: {reason}", remedy)
     finally:
         await catalog.aclose()
     return CheckResult("model", "ok", f"{model.name!r} answers")
+
+
+async def read_saved_models(source: ConfigSource) -> Sequence[ModelConfig]:
+    """Return the models that the local user has saved; a database is not created for it."""
+    loaded = source.current
+    location = loaded.config.database.get_location(loaded.home)
+    if isinstance(location, Path) and not location.exists():
+        return ()
+    async with open_database(location, loaded.home) as database:
+        saved = open_saved_models(source, database)
+        await saved.refresh()
+        return saved.get(LOCAL_USER.user_id)
 
 
 async def check_sandbox(loaded: LoadedConfig) -> AsyncIterator[CheckResult]:

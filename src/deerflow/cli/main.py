@@ -151,6 +151,13 @@ def load_threads() -> Command:
     return threads
 
 
+def load_models() -> Command:
+    """Load `deerflow models`."""
+    from deerflow.cli.models import app
+
+    return app
+
+
 def load_config() -> Command:
     """Load `deerflow config`."""
     from deerflow.cli.config import app
@@ -189,6 +196,7 @@ COMMANDS: Mapping[str, Callable[[], Command]] = MappingProxyType(
         "acp": load_acp,
         "runs": load_runs,
         "threads": load_threads,
+        "models": load_models,
         "config": load_config,
         "skills": load_skills,
         "memory": load_memory,

@@ -95,6 +95,7 @@ async def delete_agent(session: HarnessSession, name: str) -> None:
 
 async def list_models(session: HarnessSession) -> dict[str, Any]:
     """Return the configured models and the default."""
+    await session.harness.core.saved_models.refresh()
     cards = session.harness.core.agents.model_cards()
     source = session.harness.core.source
     return {

@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -46,6 +46,7 @@ class ConfigSource:
         self._written = loaded
         self._stamps = loaded.stamps
         self._problem: str | None = None
+        self._saved_secrets: tuple[str, ...] = ()
         self._redactor = loaded, Redactor(loaded)
 
     @property
@@ -59,10 +60,16 @@ class ConfigSource:
         return self._problem
 
     def redact(self, text: str) -> str:
-        """Return `text` with the secrets of the current configuration masked."""
+        """Return `text` with the secrets of the current configuration, and those that were saved, masked."""
         if self._redactor[0] is not self._current:
-            self._redactor = self._current, Redactor(self._current)
+            self._redactor = self._current, Redactor(self._current, self._saved_secrets)
         return self._redactor[1](text)
+
+    def remember_secrets(self, secrets: Sequence[str]) -> None:
+        """Mask these secrets too, in place of those of an earlier call."""
+        if self._saved_secrets != tuple(secrets):
+            self._saved_secrets = tuple(secrets)
+            self._redactor = self._current, Redactor(self._current, self._saved_secrets)
 
     def refresh(self) -> LoadedConfig:
         """Reload the files if they have changed, and return the current configuration."""
@@ -118,8 +125,9 @@ def _get_restart_settings(loaded: LoadedConfig) -> dict[str, object]:
 class Redactor:
     """Masks every secret of a configuration."""
 
-    def __init__(self, loaded: LoadedConfig) -> None:
+    def __init__(self, loaded: LoadedConfig, saved: Sequence[str] = ()) -> None:
         texts = {
+            *saved,
             *find_secrets(loaded.config.model_dump(), loaded.document.variables),
             *find_secrets(loaded.extensions.model_dump()),
             *find_secrets(dict(loaded.environment)),

@@ -29,6 +29,10 @@ class InvalidRequest(DeerFlowError):
     """The request is malformed."""
 
 
+class AddressRefused(InvalidRequest):
+    """The address may not be used for model connections."""
+
+
 class TooLarge(DeerFlowError):
     """The request or response exceeds a limit; the text says which."""
 
@@ -39,6 +43,9 @@ class TooSlow(DeerFlowError):
 
 class ModelError(DeerFlowError):
     """A model call failed."""
+
+    status: int | None = None
+    """HTTP status of the response, if there was one."""
 
 
 class ModelRejected(ModelError):

@@ -47,6 +47,7 @@ ERRORS: Mapping[str, ErrorCode] = MappingProxyType(
         "TooLarge": ErrorCode(413, "upload or download exceeds a limit; `detail` names the limit"),
         "UnsupportedMediaType": ErrorCode(415, "the body is not JSON, or has no JSON content type"),
         "RangeNotSatisfiable": ErrorCode(416, "range not satisfiable"),
+        "AddressRefused": ErrorCode(422, "address not allowed for model connections"),
         "InvalidRequest": ErrorCode(422, "invalid request; `detail` names the part"),
         "SkillInvalid": ErrorCode(422, "invalid skill; `detail` says why"),
         "SkillRefused": ErrorCode(422, "skill or change rejected; `detail` says why"),

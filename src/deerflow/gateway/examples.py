@@ -15,10 +15,12 @@ SHARE = "1f0a3c5e-7d42-4b1a-8003-0c0ffee0f00d"
 FACT = "fact_1f0a3c5e7d424b1a80040c0ffee0feed"
 CHANGE = "1f0a3c5e-7d42-4b1a-8005-0c0ffee0dead"
 SNAPSHOT = "1f0a3c5e7d424b1a80060c0ffee0babe1f0a3c5e7d424b1a80060c0ffee0babe"
+CONNECTION = "1f0a3c5e-7d42-4b1a-8008-0c0ffee0c0de"
 TOKEN = "Zk3mP0wq7uX2bVd9sYt5rLhC8nJf1aEg4iKoQvT6yBM"
 REVISION = "1f0a3c5e7d424b1a80070c0ffee0feed1f0a3c5e"
 PIN_HASH = "c0ffee" + "0" * 58
 """Ids that the server generates; replace them by your own when you try the examples."""
+CONNECTED_MODEL, MODEL_ADDRESS = "local-model", "http://127.0.0.1:9/v1"
 MCP_SERVER, MCP_TOOL = "notes", "add_note"
 MCP_ENTRY: dict[str, JsonValue] = {
     "type": "http",
@@ -43,6 +45,8 @@ PATH_EXAMPLES: Mapping[str, str] = MappingProxyType(
         "/api/memory/summaries/{key}": "user.workContext",
         "snapshot_id": SNAPSHOT,
         "token": TOKEN,
+        "connection_id": CONNECTION,
+        "/api/saved-models/{name}": CONNECTED_MODEL,
         "path": "mnt/user-data/outputs/report.md",
         "PUT /api/threads/{thread_id}/artifacts/{path}": "mnt/user-data/outputs/plan.md",
         "/api/threads/{thread_id}/previews/{path}": "mnt/user-data/outputs/page.html",

@@ -278,6 +278,13 @@ def load_tools() -> APIRouter:
     return features.tools_router
 
 
+def load_model_connections() -> APIRouter:
+    """Import the router of /model-connections."""
+    from deerflow.gateway.routers.model_connections import router
+
+    return router
+
+
 LANGGRAPH_ROUTES = (
     threads.router,
     deletion.router,
@@ -292,6 +299,7 @@ LANGGRAPH_ROUTES = (
 """Routes of the LangGraph API, which are also below /api."""
 ROUTES = (
     features.models_router,
+    LazyRouter(load_model_connections, ("/model-providers", "/model-connections", "/saved-models")),
     LazyRouter(load_agents, ("/agents",)),
     LazyRouter(
         load_custom_skills, ("/skills/custom", "/skills/install")

@@ -10,7 +10,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from deerflow.acp.clients import AcpClients, AcpDependencies
 from deerflow.agents.custom_agents import CustomAgents
-from deerflow.agents.pool import AgentPool
+from deerflow.agents.pool import AgentPool, is_scripted
 from deerflow.agents.spec import AgentPlan, AgentSettings, ChainSettings, SandboxCapabilities
 from deerflow.budget.model_calls import SentRequests
 from deerflow.config.load import LoadedConfig
@@ -30,6 +30,7 @@ from deerflow.harness.mcp import McpRuntime, open_mcp
 from deerflow.models.detection import detect_local_models, detect_models
 from deerflow.models.openai_compatible.tool_calls import use_linear_parser
 from deerflow.persistence.checkpoints.sqlite import open_checkpointer
+from deerflow.persistence.encryption import KEY_FILE, KEY_VARIABLE, TokenCipher
 from deerflow.persistence.engine import open_database
 from deerflow.persistence.engine.database import Database
 from deerflow.runtime.background import DaemonThreadPool
@@ -43,6 +44,7 @@ from deerflow.sandbox.local.usage import MB, DiskQuota
 from deerflow.sandbox.sandbox_provider import HostContext, SandboxProvider, SandboxReport
 from deerflow.sandbox.snapshots.snapshots import Snapshots
 from deerflow.sandbox.sync_provider import load_provider
+from deerflow.services.saved_models import SavedModels
 from deerflow.skills.authoring.lock import LockMonitor
 from deerflow.skills.catalog import SkillCatalog
 from deerflow.skills.folders import builtin_root
@@ -85,6 +87,7 @@ class Core:
     acp: AcpClients
     custom_agents: CustomAgents
     agents: AgentPool
+    saved_models: SavedModels
     tool_threads: DaemonThreadPool
     """Threads for tools that block. Everything else uses the default executor of the event loop."""
     disk_quota: DiskQuota
@@ -107,7 +110,7 @@ async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core
     metrics = Metrics()
     async with AsyncExitStack() as stack:
         database, checkpointer = await open_storage(stack, loaded, metrics)
-        fallback = await find_fallback_models(loaded)
+        fallback, saved = await find_other_models(source, database)
         index = open_skill_index(source)
         stack.callback(index.close)
         sandboxes = create_sandboxes(loaded, SkillViews(loaded.home, index))
@@ -121,7 +124,7 @@ async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core
         acp = create_acp_clients(source, sandboxes)
         stack.push_async_callback(acp.aclose)
         computer = sandbox_capabilities(loaded.config.sandbox, report)
-        settings = partial(current_settings, source, fallback, computer, subagent_files(loaded), policy)
+        settings = partial(current_settings, source, (fallback, saved), computer, subagent_files(loaded), policy)
         custom_agents = CustomAgents(loaded.home)
         agents = AgentPool(settings, checkpointer, custom_agents, plan, index, loaded.environment, mcp)
         stack.push_async_callback(agents.aclose)
@@ -142,6 +145,7 @@ async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core
             acp=acp,
             custom_agents=custom_agents,
             agents=agents,
+            saved_models=saved,
             tool_threads=open_tool_threads(stack),
             disk_quota=quota,
             sent_requests=SentRequests(),
@@ -172,19 +176,54 @@ def open_tool_threads(stack: AsyncExitStack) -> DaemonThreadPool:
     return threads
 
 
+async def find_other_models(source: ConfigSource, database: Database) -> tuple[Sequence[ModelConfig], SavedModels]:
+    """Return the models besides those of the configuration: the fallback, and those that users have saved."""
+    saved = open_saved_models(source, database)
+    await saved.refresh()
+    return await find_fallback_models(source.current), saved
+
+
+def open_saved_models(source: ConfigSource, database: Database) -> SavedModels:
+    """Return the models that users have saved, not read yet."""
+    loaded = source.current
+    place = loaded.config.database.get_location(loaded.home)
+    folder = place.parent if isinstance(place, Path) else loaded.home / "data"
+    cipher = TokenCipher(loaded.home / KEY_FILE, loaded.environment.get(KEY_VARIABLE))
+    is_shared = not isinstance(place, Path)
+    stamp = folder / "models.stamp"
+    return SavedModels(database, cipher, stamp, is_shared, loaded.environment, source.remember_secrets)
+
+
+def merge_models(
+    configured: Sequence[ModelConfig], saved: Sequence[ModelConfig], fallback: Sequence[ModelConfig]
+) -> tuple[ModelConfig, ...]:
+    """Return the models of a user, the default first.
+
+    Those of the configuration win over saved ones of the same name, and saved ones over those that were detected. The
+    demo model is left out if there is any other.
+    """
+    detected = () if configured else [model for model in fallback if not (saved and is_scripted(model))]
+    by_name: dict[str, ModelConfig] = {}
+    for model in (*configured, *saved, *detected):
+        by_name.setdefault(model.name, model)
+    return tuple(by_name.values())
+
+
 def current_settings(
     source: ConfigSource,
-    fallback: Sequence[ModelConfig],
+    others: tuple[Sequence[ModelConfig], SavedModels],
     computer: SandboxCapabilities | None,
     files: SubagentFiles,
     policy: PolicyFile,
+    user_id: str,
 ) -> AgentSettings:
-    """Return the settings of agents as the configuration is now."""
+    """Return the settings of agents of a user as the configuration and the saved models are now."""
     loaded = source.refresh()
+    models = merge_models(loaded.config.models, others[1].get(user_id), others[0])
     has_egress = computer is not None and (computer.network != "none" or not computer.is_isolated)
     reach = EgressCapability(has_egress, isolated_servers(loaded.extensions.mcp_servers))
     return agent_settings(
-        loaded.config, fallback, computer, files.load(), policy.current(loaded.config.guardrails), reach
+        loaded.config, models, computer, files.load(), policy.current(loaded.config.guardrails), reach
     )
 
 
@@ -257,7 +296,7 @@ def subagent_files(loaded: LoadedConfig) -> SubagentFiles:
 
 def agent_settings(
     config: Config,
-    fallback: Sequence[ModelConfig],
+    models: Sequence[ModelConfig],
     computer: SandboxCapabilities | None = None,
     filed: Sequence[SubagentFile] = (),
     policy: PolicyConfig = PolicyConfig(),
@@ -265,7 +304,7 @@ def agent_settings(
 ) -> AgentSettings:
     """Return the settings of agents."""
     return AgentSettings(
-        models=tuple(config.models or fallback),
+        models=tuple(models),
         tools=config.tools,
         tool_search=config.tool_search,
         chain=ChainSettings(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from deerflow.agents.features import RuntimeFeatures
 from deerflow.agents.spec import AgentPlan
 from deerflow.config.source import ConfigSource
+from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.memory import MemoryScope
 from deerflow.domain.threads import ThreadRecord
 from deerflow.harness.core import Core, open_core
@@ -63,12 +64,12 @@ class Harness:
         await asyncio.to_thread(self.core.custom_agents.delete, user_id, name)
         await self.resources.memory.clear(MemoryScope(user_id, name))
 
-    def features(self) -> ServerFeatures:
-        """Return the enabled features of this server."""
+    def features(self, user_id: str = LOCAL_USER.user_id) -> ServerFeatures:
+        """Return the enabled features of this server for a user."""
         config = self.core.source.refresh().config
         switches = {name: getattr(config, name).enabled for name in SWITCHED_SECTIONS}
         sandbox = config.sandbox
-        cards = self.core.agents.model_cards()
+        cards = self.core.agents.model_cards(user_id)
         report = self.core.sandbox_report
         return describe_features(enabled_features(switches), report, sandbox.network, sandbox.allow_host_bash, cards)
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from deerflow.mcp.servers import McpServerManager
     from deerflow.sandbox.local import LocalSandboxProvider
 
-KEY_FILE = "mcp.key"
-
 
 class McpRuntime:
     """MCP servers as runs need them."""
@@ -33,7 +31,6 @@ class McpRuntime:
     @cached_property
     def servers(self) -> "McpServerManager":
         """MCP servers as people manage them."""
-        from deerflow.mcp.auth.encryption import KEY_VARIABLE, TokenCipher
         from deerflow.mcp.auth.service import OAuthService
         from deerflow.mcp.auth.token_store import TokenStore
         from deerflow.mcp.catalog import McpCatalog, ToolListCache
@@ -41,6 +38,7 @@ class McpRuntime:
         from deerflow.mcp.servers import McpConfigFile, McpServerManager
         from deerflow.mcp.session.calls import SessionDependencies
         from deerflow.mcp.session.pool import SessionPool
+        from deerflow.persistence.encryption import KEY_FILE, KEY_VARIABLE, TokenCipher
 
         source, loaded = self._source, self._source.current
         vault = TokenCipher(loaded.home / KEY_FILE, loaded.environment.get(KEY_VARIABLE))

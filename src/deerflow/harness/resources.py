@@ -21,7 +21,6 @@ from deerflow.budget.account import (
     extraction_limit,
     subtract_amount,
 )
-from deerflow.budget.pricing import Prices
 from deerflow.config.imports import load_class
 from deerflow.config.loader.files import resolve_from
 from deerflow.config.sections.memory import LEDGER_STORAGE, MemoryConfig
@@ -48,6 +47,7 @@ from deerflow.runtime.runs.job import Job
 from deerflow.runtime.side_calls import SideCalls, SideRequest
 from deerflow.sandbox.files.files import thread_files
 from deerflow.sandbox.files.mounts import thread_folder, user_data_folder
+from deerflow.services.saved_models import SavedModels
 from deerflow.services.search import SearchService
 from deerflow.services.usage import UsageService
 from deerflow.services.user_data import ProfileService
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from deerflow.runtime.threads.threads import Threads
     from deerflow.services.artifacts import ArtifactService, ThreadArtifacts
     from deerflow.services.export import ThreadExporter
+    from deerflow.services.model_connections import ModelConnections
     from deerflow.services.prompt_assistance import InputPolisher, SuggestionService
     from deerflow.services.sharing import SharingService
     from deerflow.services.skill_download import SkillDownloader
@@ -112,12 +113,12 @@ class ExtractionReservations:
         """Do nothing: the rest is stored with the outcome of the extraction."""
 
 
-def extraction_budget(database: Database, prices: Prices, lesson: PendingExtraction) -> BudgetTracker | None:
+def extraction_budget(database: Database, agents: AgentPool, lesson: PendingExtraction) -> BudgetTracker | None:
     """Return the budget of an extraction, or None if it has no limit."""
     if lesson.payer is None or lesson.payer.limit is None:
         return None
     book = ExtractionReservations(database, lesson, lesson.payer, lesson.payer.limit)
-    return BudgetTracker(lesson.payer.limit, Account(), prices, book)
+    return BudgetTracker(lesson.payer.limit, Account(), partial(agents.prices, lesson.scope.owner), book)
 
 
 def create_extraction_queue(core: Core, memories: MemoryService, calls: SideCalls) -> ExtractionQueue:
@@ -125,7 +126,7 @@ def create_extraction_queue(core: Core, memories: MemoryService, calls: SideCall
     source, agents = core.source, core.agents
     reader = ContextWindow(partial(context_window, source, agents), count_text_tokens)
     updater = MemoryUpdater(partial(ask_model, source, calls), reader)
-    open_budget = partial(extraction_budget, core.database, agents.prices)
+    open_budget = partial(extraction_budget, core.database, agents)
     return ExtractionQueue(memories, updater, partial(is_extracting, source, agents), open_budget)
 
 
@@ -293,6 +294,11 @@ class Resources:
 
         return SkillDownloader(certificates=self._core.source.current.environment.get("SSL_CERT_FILE"))
 
+    @cached_property
+    def model_connections(self) -> "ModelConnections":
+        """Connections to model providers that users save."""
+        return create_model_connections(self._core.source, self._core.saved_models)
+
     @property
     def mcp_servers(self) -> "McpServerManager":
         """MCP servers, for those who manage them."""
@@ -321,6 +327,19 @@ async def list_thread_files(home: Path, thread: ThreadRecord) -> list[FileEntry]
     """Return all files of a thread."""
     files = thread_files(user_data_folder(home, thread.owner, thread.thread_id))
     return [file for area in (UPLOADS, WORKSPACE, OUTPUTS) for file in await files.list(area)]
+
+
+def create_model_connections(source: ConfigSource, saved: SavedModels) -> "ModelConnections":
+    """Create the service for connections to model providers."""
+    from deerflow.services.model_connections import ModelConnections
+
+    return ModelConnections(
+        saved.database,
+        saved.cipher,
+        saved,
+        source.current.environment,
+        lambda: frozenset(model.name for model in source.refresh().config.models),
+    )
 
 
 def review_rules(source: ConfigSource) -> "ReviewPolicy":

@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
@@ -27,7 +28,7 @@ from deerflow.domain.sandbox import OutputLimits
 from deerflow.domain.subagents import BatchRequest, CancelHandler, InheritedState, ItemOutcome, TaskOutcome, TaskRequest
 from deerflow.domain.taint import TaintTracker
 from deerflow.guardrails.policy import PolicyFile
-from deerflow.harness.core import DEMO_MODEL, Core, agent_settings, open_core, thread_snapshots
+from deerflow.harness.core import DEMO_MODEL, Core, agent_settings, merge_models, open_core, thread_snapshots
 from deerflow.harness.resources import Resources, memory_scope, run_limit
 from deerflow.memory.injection import LedgerRunMemory
 from deerflow.models.detection import detect_models
@@ -135,7 +136,11 @@ def create_budget(core: Core, job: Job, log: RunLog) -> BudgetTracker | None:
     if limit is None:
         return None
     return BudgetTracker(
-        limit, job.records.account, core.agents.prices, RunReservationLog(log), reserves_final_answer=True
+        limit,
+        job.records.account,
+        partial(core.agents.prices, job.run.owner),
+        RunReservationLog(log),
+        reserves_final_answer=True,
     )
 
 
@@ -159,7 +164,8 @@ def build_served_lead_agent(config: RunnableConfig) -> AgentGraph:
     spec = replace(found, owner=owner)
     loaded, agents = source.current, CustomAgents(source.current.home)
     policy = PolicyFile(loaded.folder).current(loaded.config.guardrails)
-    settings = agent_settings(loaded.config, detect_models(loaded.environment) or [DEMO_MODEL], policy=policy)
+    models = merge_models(loaded.config.models, (), detect_models(loaded.environment) or [DEMO_MODEL])
+    settings = agent_settings(loaded.config, models, policy=policy)
     custom = agents.load(owner, spec.agent_name) if spec.agent_name else None
     graph = LeadAgent(spec, settings, ModelCatalog(settings.models), agents, custom).build(None)
     # Any context is accepted: its keys select the agent, and the context of the run is created here.

@@ -78,7 +78,8 @@ class RunServices:
 
         return TitleGenerator(self._core.database, self._core.agents.title_model, self._resources.usage.record)
 
-    def resolve_settings(self) -> ResolvedSettings:
+    async def resolve_settings(self, owner: str) -> ResolvedSettings:
+        await self._core.saved_models.refresh()
         config = self._core.source.refresh().config
         return ResolvedSettings(
             timeout_s=config.runs.timeout_seconds,
@@ -87,7 +88,7 @@ class RunServices:
             budget=SpendingLimit(config.budget.max_tokens, config.budget.max_cost, config.budget.currency),
             uses_memory=config.memory.enabled,
             requires_skill_contract=config.skills.require_contract,
-            agents=self._core.agents.current_settings(),
+            agents=self._core.agents.current_settings(owner),
             callbacks=self._new_tracers(),
         )
 

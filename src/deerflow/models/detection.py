@@ -31,6 +31,14 @@ class Provider:
     base_url: str | None = None
     use: str = OPENAI_COMPATIBLE_CLIENT
     settings: Mapping[str, Any] = field(default_factory=dict)
+    key_url: str = ""
+    """Page on which keys are created."""
+    key_prefixes: tuple[str, ...] = ()
+    """Beginnings of keys that no other provider uses."""
+
+    def find_base_url(self, environment: Mapping[str, str]) -> str | None:
+        """Return the address of the API; `<PREFIX>_BASE_URL` selects another, for example that of a proxy."""
+        return _get_first(environment, f"{self.prefix}_BASE_URL", f"{self.prefix}_API_BASE") or self.base_url
 
     def make_model(self, environment: Mapping[str, str]) -> ModelConfig | None:
         """Return the model entry for this environment; None when there is no key."""
@@ -38,7 +46,7 @@ class Provider:
         if key is None:
             return None
         model = environment.get(f"{self.prefix}_MODEL") or self.model
-        base_url = _get_first(environment, f"{self.prefix}_BASE_URL", f"{self.prefix}_API_BASE") or self.base_url
+        base_url = self.find_base_url(environment)
         entry = {"name": self.name, "use": self.use, "model": model, "display_name": f"{self.title} · {model}"}
         address = {} if base_url is None else {"base_url": base_url}
         # A secret, so that it appears in no log and no listing of the entry.
@@ -72,6 +80,8 @@ PROVIDERS: tuple[Provider, ...] = (
         model="gpt-5.6",
         base_url="https://api.openai.com/v1",
         settings=VISION,
+        key_url="https://platform.openai.com/api-keys",
+        key_prefixes=("sk-proj-", "sk-svcacct-"),
     ),
     Provider(
         "anthropic",
@@ -81,6 +91,8 @@ PROVIDERS: tuple[Provider, ...] = (
         model="claude-sonnet-5-5",
         use="langchain_anthropic:ChatAnthropic",
         settings={**ADAPTIVE_THINKING, **VISION},
+        key_url="https://platform.claude.com/settings/keys",
+        key_prefixes=("sk-ant-",),
     ),
     Provider(
         "deepseek",
@@ -90,6 +102,7 @@ PROVIDERS: tuple[Provider, ...] = (
         model="deepseek-v4-flash",
         base_url="https://api.deepseek.com",
         settings=THINKING_TYPE,
+        key_url="https://platform.deepseek.com/api_keys",
     ),
     Provider(
         "gemini",
@@ -99,6 +112,8 @@ PROVIDERS: tuple[Provider, ...] = (
         model="gemini-flash-latest",
         base_url="https://generativelanguage.googleapis.com/v1beta/openai",
         settings={**VISION, "supports_reasoning_effort": True},
+        key_url="https://aistudio.google.com/apikey",
+        key_prefixes=("AIza",),
     ),
     Provider(
         "openrouter",
@@ -107,6 +122,8 @@ PROVIDERS: tuple[Provider, ...] = (
         keys=("OPENROUTER_API_KEY",),
         model="openrouter/auto",
         base_url="https://openrouter.ai/api/v1",
+        key_url="https://openrouter.ai/settings/keys",
+        key_prefixes=("sk-or-",),
     ),
     Provider(
         "kimi",
@@ -116,6 +133,7 @@ PROVIDERS: tuple[Provider, ...] = (
         model="kimi-k3",
         base_url="https://api.moonshot.ai/v1",
         settings=VISION,
+        key_url="https://platform.moonshot.ai/console/api-keys",
     ),
     Provider(
         "qwen",
@@ -125,6 +143,7 @@ PROVIDERS: tuple[Provider, ...] = (
         model="qwen-plus",
         base_url="https://dashscope.aliyuncs.com/compatible-mode/v1",
         settings=ENABLE_THINKING,
+        key_url="https://bailian.console.aliyun.com/?tab=model#/api-key",
     ),
     Provider(
         "doubao",
@@ -134,6 +153,7 @@ PROVIDERS: tuple[Provider, ...] = (
         model="doubao-seed-2-0-pro-260215",
         base_url="https://ark.cn-beijing.volces.com/api/v3",
         settings={**THINKING_TYPE, **VISION},
+        key_url="https://console.volcengine.com/ark/region:ark+cn-beijing/apiKey",
     ),
     Provider(
         "glm",
@@ -143,6 +163,7 @@ PROVIDERS: tuple[Provider, ...] = (
         model="glm-5",
         base_url="https://open.bigmodel.cn/api/paas/v4",
         settings=THINKING_TYPE,
+        key_url="https://open.bigmodel.cn/usercenter/apikeys",
     ),
     Provider(
         "zai",
@@ -152,6 +173,7 @@ PROVIDERS: tuple[Provider, ...] = (
         model="glm-5",
         base_url="https://api.z.ai/api/paas/v4",
         settings=THINKING_TYPE,
+        key_url="https://z.ai/manage-apikey/apikey-list",
     ),
     Provider(
         "mistral",
@@ -160,6 +182,7 @@ PROVIDERS: tuple[Provider, ...] = (
         keys=("MISTRAL_API_KEY",),
         model="mistral-large-latest",
         base_url="https://api.mistral.ai/v1",
+        key_url="https://console.mistral.ai/api-keys",
     ),
     Provider(
         "groq",
@@ -169,6 +192,8 @@ PROVIDERS: tuple[Provider, ...] = (
         model="openai/gpt-oss-120b",
         base_url="https://api.groq.com/openai/v1",
         settings={"supports_reasoning_effort": True},
+        key_url="https://console.groq.com/keys",
+        key_prefixes=("gsk_",),
     ),
     Provider(
         "grok",
@@ -178,6 +203,8 @@ PROVIDERS: tuple[Provider, ...] = (
         model="grok-4.3",
         base_url="https://api.x.ai/v1",
         settings=VISION,
+        key_url="https://console.x.ai",
+        key_prefixes=("xai-",),
     ),
 )
 
@@ -255,13 +282,19 @@ def detect_models(environment: Mapping[str, str]) -> list[ModelConfig]:
     return [model for provider in PROVIDERS if (model := provider.make_model(environment)) is not None]
 
 
-async def detect_local_models(environment: Mapping[str, str], limit_s: float = PROBE_LIMIT_S) -> list[ModelConfig]:
-    """Return the models of a local Ollama and a local LM Studio that respond within `limit_s`."""
-    servers = (
+def list_local_servers(environment: Mapping[str, str], limit_s: float = PROBE_LIMIT_S) -> "tuple[LocalServer, ...]":
+    """Return the local servers that are looked for. vLLM uses a common port, so it is not used without being asked."""
+    return (
         LocalServer("Ollama", environment.get("OLLAMA_HOST", ""), 11434, limit_s),
         LocalServer("LM Studio", "", 1234, limit_s),
+        LocalServer("vLLM", "", 8000, limit_s),
     )
-    found = await asyncio.gather(*(server.list_models() for server in servers))
+
+
+async def detect_local_models(environment: Mapping[str, str], limit_s: float = PROBE_LIMIT_S) -> list[ModelConfig]:
+    """Return the models of a local Ollama and a local LM Studio that respond within `limit_s`."""
+    ollama, lm_studio, _ = list_local_servers(environment, limit_s)
+    found = await asyncio.gather(ollama.list_models(), lm_studio.list_models())
     by_name = {model.name: model for models in reversed(found) for model in reversed(models)}
     return list(reversed(by_name.values()))[:MAX_LOCAL_MODELS]
 
@@ -275,10 +308,15 @@ class LocalServer:
     default_port: int
     limit_s: float = PROBE_LIMIT_S
 
+    @property
+    def base_url(self) -> str:
+        """Address of its API, or raise `ValueError`."""
+        return _make_base_url(self.host, self.default_port)
+
     async def list_models(self) -> list[ModelConfig]:
         """Return the models of the server; empty when it does not respond in time."""
         with suppress(OSError, TimeoutError, ValueError, EOFError):
-            base_url = _make_base_url(self.host, self.default_port)
+            base_url = self.base_url
             async with asyncio.timeout(self.limit_s):
                 listing = json.loads(await _fetch(f"{base_url}/models"))
             return [self._make_config(name, base_url) for name in _list_model_names(listing)]

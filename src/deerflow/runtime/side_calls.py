@@ -58,8 +58,8 @@ class SideCalls:
     """Calls models outside of runs."""
 
     database: Database
-    model: "Callable[[str | None], BaseChatModel]"
-    """Returns the model of that name, or the default."""
+    model: "Callable[[str | None, str], BaseChatModel]"
+    """Returns the model of that name, or the default, for a user."""
     note: Callable[[UsageOrigin, str, str, TokenCounts], Awaitable[None]]
     """Keeps what a call took."""
 
@@ -84,7 +84,7 @@ class SideCalls:
 
     async def _ask(self, question: SideRequest) -> AIMessage:
         # The first use of a model may import its vendor's library.
-        model = await asyncio.to_thread(self.model, question.model_name)
+        model = await asyncio.to_thread(self.model, question.model_name, question.who.user_id)
         quiet: RunnableConfig = {"tags": ["nostream"]}
         said = await ask_within_budget(question.budget, question.caller, model, question.messages, quiet)
         origin = UsageOrigin(question.who.user_id, datetime.now(UTC), question.thread_id, question.run_id)

@@ -1,12 +1,13 @@
 """Token usage and cost: recorded at the end of a run, summed by thread, model, caller and day."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from functools import partial
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from deerflow.budget.pricing import Prices, Spending, add_cost, sum_spending
+from deerflow.budget.pricing import Spending, add_cost, sum_spending
+from deerflow.config.sections.models import PricingConfig
 from deerflow.domain.errors import InvalidRequest
 from deerflow.domain.identity import Principal
 from deerflow.domain.runs import RunRecord, RunStatus
@@ -79,8 +80,13 @@ class RunSpending:
 class UsageService:
     """Usage of runs and model calls. Every method is restricted to the data of `who`."""
 
-    def __init__(self, database: Database, prices: Prices, find_window: Callable[[str], int | None]) -> None:
-        """`find_window` returns the context window of a model in tokens, None when it is not known."""
+    def __init__(
+        self,
+        database: Database,
+        prices: Callable[[str], Mapping[str, PricingConfig]],
+        find_window: Callable[[str, str], int | None],
+    ) -> None:
+        """`prices` returns those of a user; `find_window` the context window of a model of a user, if known."""
         self._database = database
         self._prices = prices
         self._find_window = find_window
@@ -88,7 +94,7 @@ class UsageService:
     def build_result_write(self, job: Job, discarded: DiscardedHistory | None) -> WriteFunction[None]:
         """Return the write that stores usage, messages and wait reason of an ended run."""
         origin = UsageOrigin(job.run.owner, datetime.now(UTC), job.run.thread_id, job.run.run_id)
-        entries = self._add_costs(job.records.tally.entries())
+        entries = self._add_costs(job.records.tally.entries(), job.run.owner)
         messages = list(job.records.transcript.messages.values())
         write = partial(
             record_run_result, run=job.run, origin=origin, entries=entries, messages=messages, discarded=discarded
@@ -97,11 +103,11 @@ class UsageService:
 
     async def record(self, origin: UsageOrigin, caller: str, model: str, counts: TokenCounts) -> None:
         """Record the usage of a model call outside the agent."""
-        entries = self._add_costs([UsageEntry(caller, model, counts)])
+        entries = self._add_costs([UsageEntry(caller, model, counts)], origin.owner)
         await self._database.write(partial(rows.record_usage, origin=origin, entries=entries))
 
-    def _add_costs(self, entries: Iterable[UsageEntry]) -> list[UsageEntry]:
-        prices = self._prices()
+    def _add_costs(self, entries: Iterable[UsageEntry], owner: str) -> list[UsageEntry]:
+        prices = self._prices(owner)
         return [add_cost(entry, prices) for entry in entries]
 
     async def get_thread_usage(self, thread_id: str, who: Principal) -> ThreadUsage:
@@ -112,16 +118,16 @@ class UsageService:
         context = partial(rows.find_latest_context, thread_id=thread_id, owner=owner, caller=LEAD_AGENT)
         newest = await self._database.read(context)
         return ThreadUsage(
-            self._sum(sums),
-            self._shares(sums, lambda each: each.model),
-            self._shares(sums, lambda each: each.caller),
-            ContextWindowUsage(*newest, self._find_window(newest[0])) if newest else None,
+            self._sum(sums, owner),
+            self._shares(sums, owner, lambda each: each.model),
+            self._shares(sums, owner, lambda each: each.caller),
+            ContextWindowUsage(*newest, self._find_window(newest[0], owner)) if newest else None,
         )
 
     async def get_run_spending(self, run: RunRecord) -> Spending:
         """Return the spending of a run."""
         query = partial(rows.sum_run_usage, owner=run.owner, run_ids=[run.run_id])
-        return self._sum(await self._database.read(query))
+        return self._sum(await self._database.read(query), run.owner)
 
     async def get_prefix_cache(self, run: RunRecord) -> PrefixCacheUsage:
         """Return the prefixes of the requests of a run, so far if it is active."""
@@ -132,7 +138,7 @@ class UsageService:
         threads = await self._database.read(partial(count_threads, owner=who.user_id))
         runs = await self._database.read(partial(count_runs, owner=who.user_id))
         sums = await self._database.read(partial(rows.sum_owner_usage, owner=who.user_id))
-        return OwnerStats(threads, runs, self._sum(sums))
+        return OwnerStats(threads, runs, self._sum(sums, who.user_id))
 
     async def list_runs(
         self, who: Principal, limit: int, offset: int = 0, status: RunStatus | None = None
@@ -143,7 +149,7 @@ class UsageService:
         ids = [each.run.run_id for each in found]
         sums = await self._database.read(partial(rows.sum_run_usage, owner=who.user_id, run_ids=ids)) if ids else []
         by_run = group_by_name(sums, lambda each: each.run_id or "")
-        return [RunSpending(each, self._sum(by_run.get(each.run.run_id, []))) for each in found]
+        return [RunSpending(each, self._sum(by_run.get(each.run.run_id, []), who.user_id)) for each in found]
 
     async def get_daily_usage(self, who: Principal, days: int, zone_name: str, today: date | None = None) -> DailyUsage:
         """Return the usage of the latest `days` by the calendar of a time zone.
@@ -151,7 +157,7 @@ class UsageService:
         Raises:
             InvalidRequest: The time zone does not exist.
         """
-        zone = find_zone(zone_name)
+        zone, owner = find_zone(zone_name), who.user_id
         last = today or datetime.now(zone).date()
         dates = [last - timedelta(days=back) for back in range(days - 1, -1, -1)]
         since = datetime.combine(dates[0], time.min, zone)
@@ -159,17 +165,20 @@ class UsageService:
         sums = [each for each in await self._database.read(query) if to_day(each.quarter, zone) <= last]
         by_day = group_by_name(sums, lambda each: to_day(each.quarter, zone).isoformat())
         return DailyUsage(
-            self._sum(sums),
-            [UsageShare(day.isoformat(), self._sum(by_day.get(day.isoformat(), []))) for day in dates],
-            self._shares(sums, lambda each: each.model),
-            self._shares(sums, lambda each: each.caller),
+            self._sum(sums, owner),
+            [UsageShare(day.isoformat(), self._sum(by_day.get(day.isoformat(), []), owner)) for day in dates],
+            self._shares(sums, owner, lambda each: each.model),
+            self._shares(sums, owner, lambda each: each.caller),
         )
 
-    def _sum(self, sums: Sequence[rows.UsageTotal]) -> Spending:
-        return sum_spending(sums, self._prices())
+    def _sum(self, sums: Sequence[rows.UsageTotal], owner: str) -> Spending:
+        return sum_spending(sums, self._prices(owner))
 
-    def _shares(self, sums: Sequence[rows.UsageTotal], name: Callable[[rows.UsageTotal], str]) -> list[UsageShare]:
-        return [UsageShare(each, self._sum(group)) for each, group in sorted(group_by_name(sums, name).items())]
+    def _shares(
+        self, sums: Sequence[rows.UsageTotal], owner: str, name: Callable[[rows.UsageTotal], str]
+    ) -> list[UsageShare]:
+        groups = sorted(group_by_name(sums, name).items())
+        return [UsageShare(each, self._sum(group, owner)) for each, group in groups]
 
 
 def group_by_name(

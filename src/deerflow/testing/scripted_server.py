@@ -1,8 +1,10 @@
 """Scripted server with the OpenAI chat completions API."""
 
 import asyncio
+import ssl
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
@@ -120,6 +122,9 @@ class ScriptedServer:
     `async with ScriptedServer(["Hello", RateLimited(retry_after=2)]) as server` — one turn per request: a text,
     an `Answer`, a fault, or a function from the request to one of these. With `endless`, the last turn repeats.
     Requests for titles of threads are rejected and not recorded; with `titles`, they are part of the script.
+    With `key`, requests without it are rejected. `listing` replaces the response of `/v1/models`; with False there is
+    no such path. Without `streams`, answers are sent as a whole, and without `reports_usage` they have no token counts.
+    `certificate` is a file with a certificate and its key, for HTTPS.
     """
 
     def __init__(
@@ -130,6 +135,11 @@ class ScriptedServer:
         endless: bool = False,
         titles: bool = False,
         port: int = 0,
+        key: str | None = None,
+        listing: "ServerFault | Raw | bool" = True,
+        certificate: Path | None = None,
+        streams: bool = True,
+        reports_usage: bool = True,
     ) -> None:
         self.requests: list[ServerRequest] = []
         self.waiting = asyncio.Event()  # set while a stalled turn keeps a response open
@@ -139,13 +149,20 @@ class ScriptedServer:
         self._endless = endless
         self._titles = titles
         self._port = port
+        self._key = key
+        self._listing = listing
+        self._certificate = certificate
+        self._streams = streams
+        self._reports_usage = reports_usage
+        self.rejected_keys: list[str] = []
         self._released = asyncio.Event()
         self._frames: dict[tuple[Answer, str, bool], list[bytes]] = {}
         self._runner: web.AppRunner | None = None
 
     @property
     def base_url(self) -> str:
-        return f"http://127.0.0.1:{self._port}/v1"
+        scheme = "http" if self._certificate is None else "https"
+        return f"{scheme}://127.0.0.1:{self._port}/v1"
 
     def model_config(self, name: str = "scripted", **settings: Any) -> ModelConfig:
         """Return a configuration entry for a model on this server."""
@@ -165,11 +182,15 @@ class ScriptedServer:
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=64 * 2**20)
         app.router.add_post("/v1/chat/completions", self._complete)
-        app.router.add_get("/v1/models", self._list_models)
+        if self._listing is not False:
+            app.router.add_get("/v1/models", self._list_models)
         # Without handler_cancellation, a stalled response would not notice that its client disconnected.
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self._port)
+        secure = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH) if self._certificate is not None else None
+        if secure is not None:
+            secure.load_cert_chain(str(self._certificate))
+        site = web.TCPSite(self._runner, "127.0.0.1", self._port, ssl_context=secure)
         await site.start()
         self._port = self._runner.addresses[0][1]
         return self
@@ -180,11 +201,26 @@ class ScriptedServer:
         if self._runner is not None:
             await self._runner.cleanup()
 
-    async def _list_models(self, request: web.Request) -> web.Response:
+    async def _list_models(self, request: web.Request) -> web.StreamResponse:
+        if refusal := self._refuse_key(request):
+            return refusal
+        if isinstance(self._listing, ServerFault):
+            return _fault(self._listing.status, self._listing.message, {}, self._listing.code)
+        if isinstance(self._listing, Raw):
+            return await self._send_raw(self._listing, request)
         entries = [{"id": name, "object": "model", "owned_by": "script"} for name in self._models]
         return _json({"object": "list", "data": entries})
 
+    def _refuse_key(self, request: web.Request) -> web.Response | None:
+        sent = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if self._key is None or sent == self._key:
+            return None
+        self.rejected_keys.append(sent)
+        return _fault(401, f"Incorrect API key provided: {sent}.", {}, "invalid_api_key")
+
     async def _complete(self, request: web.Request) -> web.StreamResponse:
+        if refusal := self._refuse_key(request):
+            return refusal
         body = orjson.loads(await request.read())
         if not self._titles and is_title_request(body):
             return _fault(400, "titles are not part of the script", {})
@@ -211,19 +247,20 @@ class ScriptedServer:
                 headers = {} if reply.retry_after is None else {"Retry-After": str(reply.retry_after)}
                 return _fault(429, reply.message, headers)
             case ServerFault():
-                return _fault(reply.status, reply.message, {})
+                return _fault(reply.status, reply.message, {}, reply.code)
             case Raw():
                 return await self._send_raw(reply, request)
             case CutAfter():
                 return await self._cut(reply, received, request)
             case Stall():
                 return await self._stall(reply, received, request)
-            case Answer() if received.body.get("stream"):
+            case Answer() if received.body.get("stream") and self._streams:
                 return await self._stream(reply, received, request)
             case Answer():
                 await asyncio.sleep(reply.delay_s)
                 answer = reply.with_call_ids(received.number)
-                return _json(completion(answer, completion_id=f"chatcmpl-{received.number}", model=received.model))
+                body = completion(answer, completion_id=f"chatcmpl-{received.number}", model=received.model)
+                return _json(body if self._reports_usage else body | {"usage": None})
             case _:
                 raise AssertionError(f"not a turn: {reply!r}")
 
@@ -287,7 +324,7 @@ class ScriptedServer:
                 answer,
                 completion_id=f"chatcmpl-{received.number}",
                 model=received.model,
-                with_usage=received.wants_usage,
+                with_usage=received.wants_usage and self._reports_usage,
             )
         return self._frames[key]
 
@@ -305,6 +342,6 @@ def _json(payload: dict[str, Any], status: int = 200, headers: Mapping[str, str]
     return web.Response(body=body, status=status, headers=headers, content_type="application/json")
 
 
-def _fault(status: int, message: str, headers: Mapping[str, str]) -> web.Response:
+def _fault(status: int, message: str, headers: Mapping[str, str], code: str | None = None) -> web.Response:
     kind = "rate_limit_error" if status == 429 else "server_error" if status >= 500 else "invalid_request_error"
-    return _json({"error": {"message": message, "type": kind, "param": None, "code": None}}, status, headers)
+    return _json({"error": {"message": message, "type": kind, "param": None, "code": code}}, status, headers)

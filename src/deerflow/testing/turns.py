@@ -104,6 +104,7 @@ class ServerFault:
 
     status: int = 500
     message: str = "the server had an error"
+    code: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

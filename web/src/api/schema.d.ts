@@ -164,6 +164,29 @@ export interface components {
       readonly diff: string | null;
       readonly left_out: ("binary" | "too large" | "no copy" | "several names") | null;
     };
+    readonly CheckAttempt: {
+      readonly url: string;
+      readonly outcome: string;
+    };
+    readonly CheckModelConnection: {
+      readonly provider: string;
+      readonly base_url?: string | null;
+      readonly key?: string | null;
+      readonly model?: string | null;
+    };
+    readonly CheckSavedConnection: {
+      readonly model?: string | null;
+    };
+    readonly CheckedModel: {
+      readonly model: string;
+      readonly display_name: string | null;
+      readonly context_window: number | null;
+      readonly tools: boolean | null;
+      readonly reasoning: boolean | null;
+      readonly vision: boolean | null;
+      readonly prices: components["schemas"]["ModelPrices"] | null;
+      readonly is_recommended: boolean;
+    };
     readonly Checkpoint: {
       readonly checkpoint_id?: string | null;
       readonly checkpoint_ns?: "" | null;
@@ -171,6 +194,11 @@ export interface components {
     };
     readonly ChooseVersion: {
       readonly version: number;
+    };
+    readonly ChosenModel: {
+      readonly model: string;
+      /** @default {} */
+      readonly observed?: components["schemas"]["Observed"];
     };
     readonly Configurable: {
       readonly model_name?: string | null;
@@ -614,6 +642,12 @@ export interface components {
       /** @default 0 */
       readonly offset?: number;
     };
+    readonly LocalModelServer: {
+      readonly provider: string;
+      readonly title: string;
+      readonly base_url: string;
+      readonly model_count: number;
+    };
     readonly LookedBackAt: {
       readonly configurable: components["schemas"]["Checkpoint"];
     };
@@ -749,6 +783,56 @@ export interface components {
       /** @enum {string} */
       readonly key: "set" | "missing" | "not needed" | "unknown";
     };
+    readonly ModelCheck: {
+      readonly works: boolean;
+      readonly base_url: string;
+      readonly attempts: readonly components["schemas"]["CheckAttempt"][];
+      readonly models: readonly components["schemas"]["CheckedModel"][];
+      readonly tested: string | null;
+      readonly observed: components["schemas"]["Observed"];
+      readonly problems: readonly components["schemas"]["ModelProblem"][];
+      readonly seconds: number;
+    };
+    readonly ModelConnectionInfo: {
+      readonly connection_id: string;
+      readonly provider: string;
+      readonly title: string;
+      readonly base_url: string;
+      /** @enum {string} */
+      readonly key: "set" | "none" | "unreadable";
+      /** Format: date-time */
+      readonly updated_at: string;
+      readonly models: readonly components["schemas"]["SavedModelInfo"][];
+    };
+    readonly ModelConnectionList: {
+      readonly connections: readonly components["schemas"]["ModelConnectionInfo"][];
+    };
+    readonly ModelPrices: {
+      readonly input: number;
+      readonly output: number;
+    };
+    readonly ModelProblem: {
+      /** @enum {string} */
+      readonly code: "bad_key" | "no_credit" | "wrong_host" | "missing_v1" | "unknown_model" | "tls" | "dns" | "timeout" | "rate_limited" | "region" | "no_tools" | "no_streaming" | "no_usage" | "no_listing" | "blocked_address" | "invalid_address" | "not_installed" | "server_error" | "bad_response" | "rejected";
+      /** @enum {string} */
+      readonly severity: "error" | "warning" | "note";
+      readonly message: string;
+      readonly remedy: string;
+      readonly detail: string | null;
+      readonly values: components["schemas"]["ProblemValues"];
+    };
+    readonly ModelProvider: {
+      readonly id: string;
+      readonly title: string;
+      readonly base_url: string | null;
+      readonly key_url: string | null;
+      readonly key_prefixes: readonly string[];
+      readonly install_command: string | null;
+    };
+    readonly ModelProviders: {
+      readonly providers: readonly components["schemas"]["ModelProvider"][];
+      readonly local: readonly components["schemas"]["LocalModelServer"][];
+    };
     readonly Models: {
       readonly models: readonly components["schemas"]["Model"][];
       readonly default: string;
@@ -825,6 +909,13 @@ export interface components {
       readonly thread_id: string;
       readonly error: string;
       readonly detail: string;
+    };
+    readonly Observed: {
+      readonly answer?: boolean | null;
+      readonly streaming?: boolean | null;
+      readonly tools?: boolean | null;
+      readonly usage?: boolean | null;
+      readonly reasoning?: boolean | null;
     };
     readonly Ok: {
       /** @default true */
@@ -907,6 +998,11 @@ export interface components {
       readonly detail: string;
       readonly error: string;
     };
+    readonly ProblemValues: {
+      readonly host: string;
+      readonly model: string;
+      readonly command: string;
+    };
     readonly PutItem: {
       readonly namespace: readonly string[];
       readonly key: string;
@@ -940,6 +1036,10 @@ export interface components {
       readonly category: "public" | "custom";
       readonly path: string;
       readonly reason: string;
+    };
+    readonly ReplaceModelKey: {
+      /** Format: password */
+      readonly key: string;
     };
     readonly Rollback: {
       /** @default -1 */
@@ -1081,6 +1181,22 @@ export interface components {
       readonly detail: string;
       readonly problem: string | null;
       readonly remedy: string | null;
+    };
+    readonly SaveModelConnection: {
+      readonly provider: string;
+      readonly base_url?: string | null;
+      readonly key?: string | null;
+      readonly models: readonly components["schemas"]["ChosenModel"][];
+    };
+    readonly SavedModelInfo: {
+      readonly name: string;
+      readonly model: string;
+      readonly display_name: string;
+      readonly supports_tools: boolean | null;
+      readonly supports_thinking: boolean;
+      readonly supports_vision: boolean;
+      readonly context_window: number | null;
+      readonly is_shadowed: boolean;
     };
     readonly SearchAssistants: {
       readonly graph_id?: string | null;

@@ -3,6 +3,7 @@
 import { type AgentsApi, agentsApi } from "@/api/agents";
 import { type Fetch, requestJson } from "@/api/http";
 import { type MemoryApi, memoryApi } from "@/api/memory";
+import { type ModelsApi, modelsApi } from "@/api/models";
 import { type SearchApi, searchApi } from "@/api/search";
 import { type SharingApi, sharingApi } from "@/api/sharing";
 import { type SkillsApi, skillsApi } from "@/api/skills";
@@ -34,6 +35,7 @@ export interface Server
   extends AgentsApi,
     FilesApi,
     MemoryApi,
+    ModelsApi,
     SearchApi,
     SharingApi,
     SkillsApi,
@@ -50,6 +52,7 @@ export function createServer(fetch: Fetch): Server {
     ...agentsApi(fetch),
     ...filesApi(fetch),
     ...memoryApi(fetch),
+    ...modelsApi(fetch),
     ...searchApi(fetch),
     ...sharingApi(fetch),
     ...skillsApi(fetch),

@@ -270,7 +270,7 @@ test("the demo model shows a notice and starters", async () => {
     },
   });
   showPage(gateway);
-  expect(await screen.findByText("deerflow config init")).toBeTruthy();
+  expect(await screen.findByRole("button", { name: "Connect a model" })).toBeTruthy();
   expect(await screen.findByRole("button", { name: "Something new" })).toBeTruthy();
   await userEvent.click(screen.getByRole("button", { name: "What is DeerFlow?" }));
   expect(sent).toEqual(["show me around"]);

@@ -1,7 +1,7 @@
 /** The page: thread list on the left, current view on the right. */
 
 import { Outlet } from "@tanstack/react-router";
-import { useEffect } from "react";
+import { lazy, Suspense, useEffect } from "react";
 import { LiveRegion } from "@/app/LiveRegion";
 import { ThreadRail } from "@/app/ThreadRail";
 import { useShortcuts } from "@/app/useShortcuts";
@@ -24,8 +24,23 @@ export function App() {
       </main>
       <ThreadNotice />
       <Palette />
+      <ConnectModel />
       <LiveRegion />
     </div>
+  );
+}
+
+const ConnectDialog = lazy(() => import("@/features/settings/models/ConnectDialog"));
+
+/** Dialog that connects a model, loaded when it is first opened. */
+function ConnectModel() {
+  const connecting = usePage((page) => page.connecting);
+  const actions = useActions();
+  if (connecting === null) return null;
+  return (
+    <Suspense>
+      <ConnectDialog connectionId={connecting.connectionId} onClose={() => actions.connectModel(null)} />
+    </Suspense>
   );
 }
 

@@ -119,7 +119,8 @@ export const en = {
   chooseModel: "Choose a model",
   noModel: "No model",
   supportsReasoning: "Reasoning",
-  scriptedNotice: "Demo mode: answers are scripted. To connect a model, set OPENAI_API_KEY or run",
+  scriptedNotice: "Demo mode: answers are scripted.",
+  connectModel: "Connect a model",
   reloadModels: "Reload models",
 
   // Start page
@@ -422,7 +423,8 @@ export const en = {
     "Add `api_key: $NAME` to this model in config.yaml and set that environment variable for the server.",
   modelInUse: "In use",
   modelUse: "Use",
-  modelAdd: "Models and keys are configured on the server. Set OPENAI_API_KEY or run",
+  modelAdd: "Add a model",
+  modelAddHint: "Models in config.yaml and keys in the environment of the server are listed here too.",
   keyboard: "Keyboard shortcuts",
   keySend: "Send",
   keyNewline: "New line",

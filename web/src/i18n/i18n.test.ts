@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import { en } from "@/i18n/en";
 import { DICTIONARIES, preferredLanguage } from "@/i18n/i18n";
 import { memoryStringsEn, memoryStringsZh } from "@/i18n/memory";
+import { modelStringsEn, modelStringsZh } from "@/i18n/models";
 import { toolStringsEn, toolStringsZh } from "@/i18n/tools";
 
 /** Every key with the type of its value; nested keys with their path. */
@@ -25,6 +26,7 @@ test("every Chinese string is translated", () => {
 
 test.each([
   ["memory", memoryStringsEn, memoryStringsZh],
+  ["models", modelStringsEn, modelStringsZh],
   ["tools", toolStringsEn, toolStringsZh],
 ])("the lazily loaded %s strings are complete in both languages", (_, english, chinese) => {
   expect(shape(chinese).sort()).toEqual(shape(english).sort());

@@ -14,6 +14,10 @@ export interface ThreadChange {
   readonly before: Thread;
 }
 
+export interface Connecting {
+  readonly connectionId: string | null;
+}
+
 export interface Page {
   /** Null for a new thread without messages. */
   readonly threadId: string | null;
@@ -33,6 +37,8 @@ export interface Page {
   readonly drafts: ReadonlyMap<string | null, string>;
   readonly drawerOpen: boolean;
   readonly paletteOpen: boolean;
+  /** Open dialog that connects a model; with an id, it adds models to that connection. */
+  readonly connecting: Connecting | null;
   readonly online: boolean;
 }
 
@@ -51,6 +57,7 @@ export type PageAction =
   | { readonly type: "draftChanged"; readonly text: string }
   | { readonly type: "drawerToggled"; readonly open: boolean }
   | { readonly type: "paletteToggled"; readonly open: boolean }
+  | { readonly type: "connectingChanged"; readonly connecting: Connecting | null }
   | { readonly type: "onlineChanged"; readonly online: boolean };
 
 export function initialPage(threadId: string | null, preferences: Preferences, online: boolean): Page {
@@ -67,6 +74,7 @@ export function initialPage(threadId: string | null, preferences: Preferences, o
     drafts: new Map(),
     drawerOpen: false,
     paletteOpen: false,
+    connecting: null,
     online,
   };
 }
@@ -91,6 +99,8 @@ export function reducePage(page: Page, action: PageAction): Page {
       return { ...page, drawerOpen: action.open };
     case "paletteToggled":
       return { ...page, paletteOpen: action.open };
+    case "connectingChanged":
+      return { ...page, connecting: action.connecting };
     case "onlineChanged":
       return { ...page, online: action.online };
     case "threadChanged":

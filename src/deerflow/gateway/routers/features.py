@@ -67,7 +67,8 @@ class Starters(BaseModel):
 @models_router.get("/models")
 async def list_models(harness: HarnessDep, user: CurrentUser) -> Models:
     """List the configured models as they are now, and the error in a changed configuration that is invalid."""
-    cards = await asyncio.to_thread(harness.core.agents.model_cards)
+    await harness.core.saved_models.refresh()
+    cards = await asyncio.to_thread(harness.core.agents.model_cards, user.user_id)
     source = harness.core.source
     problem = source.redact(source.problem) if source.problem else None
     return Models(models=[Model.from_domain(card) for card in cards], default=cards[0].name, problem=problem)
@@ -76,7 +77,7 @@ async def list_models(harness: HarnessDep, user: CurrentUser) -> Models:
 @models_router.get("/models/{name}")
 async def get_model(name: str, harness: HarnessDep, user: CurrentUser) -> Model:
     """Get a model."""
-    return Model.from_domain(harness.core.agents.model_card(name))
+    return Model.from_domain(harness.core.agents.model_card(name, user.user_id))
 
 
 @models_router.get("/starters")
@@ -218,4 +219,4 @@ class Features(BaseModel):
 async def get_features(harness: HarnessDep, user: CurrentUser) -> Features:
     """Get the features of this server, so that clients need not probe for them."""
     harness.runs.prepare()  # the page asks for this when it is opened, and a run is likely to follow
-    return Features.model_validate(harness.features(), from_attributes=True)
+    return Features.model_validate(harness.features(user.user_id), from_attributes=True)

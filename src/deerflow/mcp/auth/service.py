@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from deerflow.community.web.http import TlsTrust
 from deerflow.config.sections.extensions import McpServerConfig
 from deerflow.domain.errors import InvalidRequest, McpLoginFailed, NotFound
-from deerflow.mcp.auth.encryption import DecryptionError
 from deerflow.mcp.auth.http import MAX_CHALLENGE_CHARS, OAuthHttp, merge_scopes
 from deerflow.mcp.auth.token_store import OPERATOR, OAuthEndpoints, StoredLogin, TokenStore, settings_digest
 from deerflow.mcp.auth.tokens import Clock, Renewal, TokenRenewer, get_refresh_skew, login_required
@@ -24,6 +23,7 @@ from deerflow.mcp.auth.types import (
     ServerConfigs,
     get_login_kind,
 )
+from deerflow.persistence.encryption import DecryptionError
 
 if TYPE_CHECKING:
     from deerflow.mcp.auth.login import BrowserLogin

@@ -12,7 +12,6 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from deerflow.config.sections.extensions import McpServerConfig
-from deerflow.mcp.auth.encryption import DecryptionError, TokenCipher
 from deerflow.mcp.queries import (
     PendingLogin,
     StoredToken,
@@ -26,6 +25,7 @@ from deerflow.mcp.queries import (
     release_claim,
     write_token,
 )
+from deerflow.persistence.encryption import DecryptionError, TokenCipher
 from deerflow.persistence.engine.database import Database
 
 OPERATOR = "*"

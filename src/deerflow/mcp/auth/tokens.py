@@ -10,7 +10,6 @@ from uuid import uuid4
 from deerflow.community.web.http import TlsTrust
 from deerflow.config.sections.extensions import McpServerConfig
 from deerflow.domain.errors import McpLoginFailed
-from deerflow.mcp.auth.encryption import DecryptionError
 from deerflow.mcp.auth.http import (
     TIMEOUT_S,
     OAuthHttp,
@@ -30,6 +29,7 @@ from deerflow.mcp.auth.token_store import (
     settings_digest,
 )
 from deerflow.mcp.auth.types import LoginRequired
+from deerflow.persistence.encryption import DecryptionError
 
 DEFAULT_SKEW_S = 60.0
 LEASE = timedelta(seconds=2 * TIMEOUT_S)

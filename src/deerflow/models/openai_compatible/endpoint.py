@@ -73,7 +73,7 @@ class Endpoint:
         if opened is None:
             for ended in [known for known in self._sessions if known.is_closed()]:
                 del self._sessions[ended]
-            lifetime = _keep_session(self.read_timeout_s, _find_proxy(self.url))
+            lifetime = _keep_session(self.read_timeout_s, find_proxy(self.url))
             opened = self._sessions[loop] = _OpenSession(lifetime, await anext(lifetime))
         return opened.session
 
@@ -169,7 +169,7 @@ async def _keep_session(read_timeout_s: float, proxy: str | None) -> AsyncGenera
         yield session
 
 
-def _find_proxy(url: str) -> str | None:
+def find_proxy(url: str) -> str | None:
     """Return the proxy from the environment. aiohttp's own lookup would read ~/.netrc for every request."""
     target = urlsplit(url)
     if proxy_bypass(target.netloc):

@@ -185,6 +185,12 @@ def _parse_seconds(value: str) -> float | None:
 
 
 def _make_status_error(status: int, error: dict[str, Any], retry_after: float | None) -> ModelError:
+    made = _choose_status_error(status, error, retry_after)
+    made.status = status
+    return made
+
+
+def _choose_status_error(status: int, error: dict[str, Any], retry_after: float | None) -> ModelError:
     text = _format_error(error)
     # An exhausted quota is reported as 429 too, but retrying does not help.
     if status == 429 and error.get("code") != "insufficient_quota":

@@ -130,6 +130,16 @@ CREATE TABLE memory_watermarks (
   CONSTRAINT fk_memory_watermarks_thread_id FOREIGN KEY(thread_id) REFERENCES threads (thread_id) ON DELETE CASCADE
 );
 
+CREATE TABLE model_connections (
+  owner VARCHAR(64) NOT NULL,
+  connection_id VARCHAR(64) NOT NULL,
+  provider VARCHAR(64) NOT NULL,
+  base_url VARCHAR(512) NOT NULL,
+  sealed BLOB,
+  updated_at BIGINT NOT NULL,
+  CONSTRAINT pk_model_connections PRIMARY KEY (owner, connection_id)
+);
+
 CREATE TABLE processes (
   process VARCHAR(64) NOT NULL,
   lease_expires_at BIGINT NOT NULL,
@@ -169,6 +179,16 @@ CREATE TABLE runs (
   updated_at BIGINT NOT NULL, multitask_strategy VARCHAR(16) DEFAULT 'reject' NOT NULL, attempt INTEGER DEFAULT '1' NOT NULL, idempotency_key VARCHAR(255), request_hash VARCHAR(64) DEFAULT '' NOT NULL, cancel_action VARCHAR(16), input_tokens BIGINT DEFAULT '0' NOT NULL, output_tokens BIGINT DEFAULT '0' NOT NULL, waits_for VARCHAR(16), position BIGINT DEFAULT '0' NOT NULL,
   CONSTRAINT pk_runs PRIMARY KEY (run_id),
   CONSTRAINT fk_runs_thread_id FOREIGN KEY(thread_id) REFERENCES threads (thread_id) ON DELETE CASCADE
+);
+
+CREATE TABLE saved_models (
+  owner VARCHAR(64) NOT NULL,
+  name VARCHAR(255) NOT NULL,
+  connection_id VARCHAR(64) NOT NULL,
+  model VARCHAR(255) NOT NULL,
+  settings JSON NOT NULL,
+  created_at BIGINT NOT NULL,
+  CONSTRAINT pk_saved_models PRIMARY KEY (owner, name)
 );
 
 CREATE TABLE search_backlog (
@@ -309,6 +329,8 @@ CREATE INDEX ix_memory_pending_thread_id ON memory_pending (thread_id);
 
 CREATE INDEX ix_memory_watermarks_thread_id ON memory_watermarks (thread_id);
 
+CREATE UNIQUE INDEX ix_model_connections_owner_provider_base_url ON model_connections (owner, provider, base_url);
+
 CREATE INDEX ix_runs_active_process ON runs (process) WHERE status IN ('pending', 'running');
 
 CREATE UNIQUE INDEX ix_runs_owner_idempotency_key ON runs (owner, idempotency_key);
@@ -320,6 +342,8 @@ CREATE INDEX ix_runs_position ON runs (position);
 CREATE UNIQUE INDEX ix_runs_running_thread_id ON runs (thread_id) WHERE status = 'running';
 
 CREATE INDEX ix_runs_thread_id_position ON runs (thread_id, position);
+
+CREATE UNIQUE INDEX ix_saved_models_owner_connection_id_model ON saved_models (owner, connection_id, model);
 
 CREATE INDEX ix_search_messages_run_id ON search_messages (run_id);
 

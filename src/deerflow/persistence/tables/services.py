@@ -1,6 +1,6 @@
-"""Tables of the services: usage, feedback, search, profiles, share links, web pages and the key-value store."""
+"""Tables of the services: usage, feedback, search, profiles, share links, web pages, connected models and the store."""
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, String, Table
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, String, Table
 from sqlalchemy.types import JSON
 
 from deerflow.persistence.tables.columns import ROW_NUMBER, PlainText, UtcTime, metadata
@@ -135,4 +135,29 @@ web_texts = Table(
     Column("owner", String(64), nullable=False),
     Column("chars", Integer, nullable=False),
     Column("text", PlainText, nullable=False),
+)
+
+# Connections to model providers that users have saved, and the models of each. The key is encrypted; null: no key.
+model_connections = Table(
+    "model_connections",
+    metadata,
+    Column("owner", String(64), primary_key=True),
+    Column("connection_id", String(64), primary_key=True),
+    Column("provider", String(64), nullable=False),
+    Column("base_url", String(512), nullable=False),
+    Column("sealed", LargeBinary),
+    Column("updated_at", UtcTime, nullable=False),
+    Index("ix_model_connections_owner_provider_base_url", "owner", "provider", "base_url", unique=True),
+)
+
+saved_models = Table(
+    "saved_models",
+    metadata,
+    Column("owner", String(64), primary_key=True),
+    Column("name", String(255), primary_key=True),
+    Column("connection_id", String(64), nullable=False),
+    Column("model", String(255), nullable=False),
+    Column("settings", JSON, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Index("ix_saved_models_owner_connection_id_model", "owner", "connection_id", "model", unique=True),
 )

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class RunHooks(Protocol):
     """Operations that the engine calls and the composition root implements."""
 
-    def resolve_settings(self) -> ResolvedSettings:
-        """Return the settings for a run that begins now."""
+    async def resolve_settings(self, owner: str) -> ResolvedSettings:
+        """Return the settings for a run of `owner` that begins now."""
         ...
 
     def open_context(self, job: Job, log: RunLog) -> AbstractAsyncContextManager[RunContext]:

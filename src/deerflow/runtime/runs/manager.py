@@ -93,7 +93,7 @@ class RunManager:
             await self._worker.load()  # the checks of these requests would import it on the event loop
         if request.resume is not None:
             request = replace(request, resume=Resume(await self._match_resume(request.thread_id, request.resume, who)))
-        messages, settings = request_messages(request), self._hooks.resolve_settings()
+        messages, settings = request_messages(request), await self._hooks.resolve_settings(who.user_id)
         run = create_run_record(request, who, self._process)
         first = RunEvent(1, "metadata", to_json({"run_id": run.run_id, "thread_id": run.thread_id}))
         admission = await self._database.write(
@@ -267,9 +267,9 @@ class RunManager:
             found.task.cancel()
         return found.task
 
-    def resolve_settings(self) -> ResolvedSettings:
-        """Return the settings for a run that begins now."""
-        return self._hooks.resolve_settings()
+    async def resolve_settings(self, owner: str) -> ResolvedSettings:
+        """Return the settings for a run of `owner` that begins now."""
+        return await self._hooks.resolve_settings(owner)
 
     def active_runs(self) -> Sequence[RunRecord]:
         """Return the runs that this process executes."""
@@ -379,7 +379,8 @@ class RunManager:
         if finish.next is None:
             return
         try:
-            job = await restore_or_end(self._database, finish.next, self._hooks.resolve_settings())
+            settings = await self._hooks.resolve_settings(finish.next.record.owner)
+            job = await restore_or_end(self._database, finish.next, settings)
         except StorageUnavailable as problem:
             self._resume_later(finish.next.record, problem)
             return

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -29,12 +29,14 @@ PAGE = 1000
 RETRY_S, MAX_RETRY_S = 1.0, 30.0
 MAX_ATTEMPTS = 4
 """Number of attempts after which a run that cannot be ended for an unknown reason is taken to be damaged."""
+ResolveSettings = Callable[[str], Awaitable[ResolvedSettings]]
+"""Owner of a run → the settings for it."""
 DAMAGED = "RunDamaged"
 """Error name of runs that cannot be restored."""
 
 
 async def claim_abandoned_runs(
-    database: Database, process: str, liveness: Liveness, resolve_settings: Callable[[], ResolvedSettings]
+    database: Database, process: str, liveness: Liveness, resolve_settings: ResolveSettings
 ) -> list[Job]:
     """Claim the runs of dead processes and return them as jobs; pending runs stay pending."""
     jobs = []
@@ -49,7 +51,9 @@ async def claim_abandoned_runs(
             raise
         except Exception as problem:  # noqa: BLE001  # one damaged run must not stop the server
             claimed = await end_damaged(database, replace(run, process=process), problem)
-        if claimed and (job := await restore_or_end(database, claimed, resolve_settings())):
+        if claimed is None:
+            continue
+        if job := await restore_or_end(database, claimed, await resolve_settings(claimed.record.owner)):
             jobs.append(job)
             record = job.run
             logger.warning("run %s of thread %s goes on, attempt %d", record.run_id, record.thread_id, record.attempt)
@@ -66,7 +70,7 @@ async def claim_run(database: Database, run: RunRecord, process: str) -> Claimed
 
 
 async def resume_when_possible(
-    database: Database, run: RunRecord, problem: Exception, resolve_settings: Callable[[], ResolvedSettings]
+    database: Database, run: RunRecord, problem: Exception, resolve_settings: ResolveSettings
 ) -> Job | None:
     """Return the next attempt at a run of this process whose end could not be recorded, once the database works.
 
@@ -86,7 +90,7 @@ async def resume_when_possible(
             if claimed is None:
                 return None
             run, note, is_damaged = claimed.record, HANDED_OVER, False
-            return await restore_or_end(database, claimed, resolve_settings())
+            return await restore_or_end(database, claimed, await resolve_settings(run.owner))
         except StorageUnavailable as still:
             logger.error("run %s of thread %s waits for the database: %s", run.run_id, run.thread_id, still)
 

@@ -1,6 +1,6 @@
 /** List of models with the one in use. */
 
-import { Check, Info, KeyRound } from "lucide-react";
+import { Check, Info, KeyRound, Plus } from "lucide-react";
 import type { ModelInfo } from "@/api/wire";
 import { Fact, Section } from "@/features/settings/Section";
 import { useStrings } from "@/i18n/context";
@@ -50,12 +50,20 @@ export function ModelList() {
           )}
         </Fact>
       ))}
-      <p className="flex gap-2 px-4 py-3 text-small text-faint">
-        <Info aria-hidden className="mt-0.5 size-3.5 shrink-0" />
-        <span>
-          {strings.modelAdd} <code className="font-mono text-soft">deerflow config init</code>
-        </span>
-      </p>
+      <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2 px-4 py-3">
+        <p className="flex min-w-0 flex-1 gap-2 text-small text-faint">
+          <Info aria-hidden className="mt-0.5 size-3.5 shrink-0" />
+          {strings.modelAddHint}
+        </p>
+        <Button
+          primary
+          className="inline-flex items-center gap-1"
+          onClick={() => actions.connectModel({ connectionId: null })}
+        >
+          <Plus aria-hidden className="size-4" />
+          {strings.modelAdd}
+        </Button>
+      </div>
     </Section>
   );
 }

@@ -3,6 +3,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { KeyboardHelp } from "@/features/settings/KeyboardHelp";
 import { ModelList } from "@/features/settings/ModelList";
+import { Connections } from "@/features/settings/models/Connections";
 import { Fact, Section } from "@/features/settings/Section";
 import { useLanguage, useStrings } from "@/i18n/context";
 import { LANGUAGE_NAMES, type Language, sentence } from "@/i18n/i18n";
@@ -21,6 +22,7 @@ export function SettingsPage() {
       <div className="flex flex-col gap-8">
         <Appearance />
         <ModelList />
+        <Connections />
         <Commands />
         <KeyboardHelp />
         <About />

@@ -4,12 +4,12 @@ import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import type { McpConfig } from "@/api/tools";
 import { changedNames } from "@/features/tools/entry";
-import { Field } from "@/features/tools/fields";
 import { useServerChange, useToolStrings } from "@/features/tools/useTools";
 import { useStrings } from "@/i18n/context";
 import { sentence } from "@/i18n/i18n";
 import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
+import { Field } from "@/ui/fields";
 
 interface Props {
   /** Entries before the import. */

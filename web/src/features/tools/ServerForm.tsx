@@ -3,12 +3,12 @@
 import { useState } from "react";
 import type { McpEntry } from "@/api/tools";
 import { BadLine, draftOf, type EntryDraft, entryOf } from "@/features/tools/entry";
-import { Choice, Field, INPUT, Line, Lines } from "@/features/tools/fields";
 import { useToolStrings } from "@/features/tools/useTools";
 import { useStrings } from "@/i18n/context";
 import { sentence } from "@/i18n/i18n";
 import { Button } from "@/ui/Button";
 import { focusOnMount } from "@/ui/dom/focusOnMount";
+import { Choice, Field, INPUT, Line, Lines } from "@/ui/fields";
 import { Segments } from "@/ui/Segments";
 import { Switch } from "@/ui/Switch";
 

@@ -8,6 +8,7 @@ import { createRunReader } from "@/state/actions/runReader";
 import { type ThreadActions, threadActions } from "@/state/actions/threadActions";
 import { type TurnActions, turnActions } from "@/state/actions/turnActions";
 import { MODELS_KEY, modelsQuery } from "@/state/models";
+import type { Connecting } from "@/state/page";
 import { SANDBOX_KEY, sandboxQuery } from "@/state/sandbox";
 import type { Thread } from "@/state/threadList";
 
@@ -18,6 +19,8 @@ export interface Actions extends ConversationActions, PreferenceActions, ThreadA
   startChat(activeAgent: ActiveAgent): Promise<void>;
   setDrawerOpen(open: boolean): void;
   setPaletteOpen(open: boolean): void;
+  /** Open the dialog that connects a model, or close it with null. */
+  connectModel(connecting: Connecting | null): void;
   setOnline(online: boolean): void;
 }
 
@@ -57,6 +60,7 @@ export function createActions(dependencies: Dependencies): Actions {
 
     setDrawerOpen: (open) => dispatch({ type: "drawerToggled", open }),
     setPaletteOpen: (open) => dispatch({ type: "paletteToggled", open }),
+    connectModel: (connecting) => dispatch({ type: "connectingChanged", connecting }),
 
     setOnline(online) {
       dispatch({ type: "onlineChanged", online });

@@ -65,7 +65,7 @@ class Polished(BaseModel):
 async def suggest(thread_id: str, body: Suggest, harness: HarnessDep, user: CurrentUser) -> Suggestions:
     """Suggest questions that may follow the latest answer; if the model fails, the list is empty."""
     if body.model_name is not None:
-        harness.core.agents.model_card(body.model_name)
+        harness.core.agents.model_card(body.model_name, user.user_id)
     messages = [message.model_dump() for message in body.messages] if body.messages is not None else None
     found = await harness.resources.suggestions.suggest(thread_id, user, body.n, messages, body.model_name)
     return Suggestions(suggestions=list(found.suggestions), reason=found.reason)

@@ -37,7 +37,11 @@ export function ModelPicker() {
         options={models.value.models.map((model) => ({
           value: model.name,
           name: modelName(model),
-          note: [model.supports_thinking && strings.supportsReasoning, model.description]
+          note: [
+            model.key === "missing" && strings.modelKeys.missing,
+            model.supports_thinking && strings.supportsReasoning,
+            model.description,
+          ]
             .filter(Boolean)
             .join(" · "),
         }))}

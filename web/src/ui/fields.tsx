@@ -1,4 +1,4 @@
-/** Labelled fields of the server forms. */
+/** Labelled fields of forms. */
 
 import { type ReactNode, useId } from "react";
 

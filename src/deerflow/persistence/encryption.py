@@ -12,6 +12,8 @@ from deerflow.domain.errors import ConfigError, DeerFlowError
 
 logger = logging.getLogger(__name__)
 
+KEY_FILE = "mcp.key"
+"""File in the state directory; its name is that of the first secrets that were encrypted."""
 KEY_VARIABLE = "DEER_FLOW_SECRET_KEY"
 KEY_BYTES, NONCE_BYTES, KEY_ID_BYTES = 32, 12, 8
 MIN_KEY_CHARS = 32
@@ -57,7 +59,7 @@ class TokenCipher:
         try:
             key = self._load()
         except ConfigError as problem:
-            logger.error("stored logins cannot be decrypted: %s", problem)
+            logger.error("stored secrets cannot be decrypted: %s", problem)
             raise DecryptionError("the key cannot be read") from problem
         if encrypted[:KEY_ID_BYTES] != key_id(key):
             raise DecryptionError("encrypted with a different key")
@@ -96,7 +98,7 @@ def read_key(file: Path) -> bytes | None:
     except OSError as problem:
         raise ConfigError(f"{file}: cannot be read: {problem.strerror or problem}") from problem
     if len(key) != KEY_BYTES:
-        raise ConfigError(f"{file}: not a key; restore it, or remove it and all users log in again")
+        raise ConfigError(f"{file}: not a key; restore it, or remove it, and enter all keys and logins again")
     return key
 
 
