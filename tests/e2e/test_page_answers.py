@@ -50,6 +50,11 @@ async def test_formulas_diagrams_and_citations_render_under_the_strict_csp(tmp_p
             diagram = answer.get_by_role("img", name="Diagram")
             await expect(diagram).to_be_visible(timeout=30_000)
             assert await diagram.evaluate("image => image.naturalWidth > 50")
+            assert await diagram.evaluate("image => image.getBoundingClientRect().height < 500")
+            await expect_drawing_to_follow_the_theme(page)
+            await look_at_the_diagram(page)
+            fonts = "document.fonts.ready.then(all => [...all].filter(f => f.status == 'loaded').map(f => f.family))"
+            assert "STIX Two Math" in await page.evaluate(fonts)
             await expect(answer.get_by_role("link", name="Image: a plot")).to_be_visible()
 
             citation = answer.get_by_role("link", name="On heat")
@@ -61,6 +66,36 @@ async def test_formulas_diagrams_and_citations_render_under_the_strict_csp(tmp_p
             async with asyncio.timeout(30):
                 while await page.evaluate(width) > 390:
                     continue
+            # Words stay whole, and the frame of the table scrolls.
+            frame = page.get_by_role("group", name="Table")
+            assert await frame.evaluate("frame => frame.scrollWidth > frame.clientWidth")
+            assert await frame.locator("td").first.evaluate("cell => getComputedStyle(cell).overflowWrap") == "normal"
+            assert await serious_violations(page) == []
+
+
+async def expect_drawing_to_follow_the_theme(page: Page) -> None:
+    diagram = page.get_by_role("img", name="Diagram")
+    light = await diagram.get_attribute("src")
+    await page.emulate_media(color_scheme="dark")
+    await expect(diagram).not_to_have_attribute("src", str(light))
+    assert await serious_violations(page) == []
+    await page.emulate_media(color_scheme="light")
+    await expect(diagram).to_have_attribute("src", str(light))
+
+
+async def look_at_the_diagram(page: Page) -> None:
+    """Enlarge the diagram, zoom in and save it."""
+    await page.get_by_role("button", name="Diagram", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Diagram")
+    fitting = await dialog.get_by_role("img").evaluate("image => image.getBoundingClientRect().width")
+    await dialog.get_by_role("button", name="Zoom in").click()
+    assert await dialog.get_by_role("img").evaluate("image => image.getBoundingClientRect().width") > fitting
+    assert await serious_violations(page) == []
+    async with page.expect_download() as download:
+        await dialog.get_by_role("button", name="Download SVG").click()
+    assert (await (await download.value).path()).read_text().startswith("<svg")
+    await page.keyboard.press("Escape")
+    await expect(dialog).to_be_hidden()
 
 
 async def test_diagrams_and_formulas_run_no_scripts(tmp_path: Path, visitor: Visitor) -> None:
