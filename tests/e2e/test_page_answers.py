@@ -6,7 +6,7 @@ from urllib.parse import urljoin
 
 from playwright.async_api import Page, expect
 
-from deerflow.testing import Answer, ScriptedServer, ServerFault, Stall, calling, thinking
+from deerflow.testing import Answer, ScriptedServer, ServerFault, Stall, calling, in_parallel, thinking
 from tests.e2e.support import Visitor, send_message, serious_violations, serve_model, wait_for_answer
 
 RICH_ANSWER = r"""The area is $\pi r^2$, and it costs $5 or $10.
@@ -114,7 +114,11 @@ async def test_diagrams_and_formulas_run_no_scripts(tmp_path: Path, visitor: Vis
 
 
 async def test_durations_are_correct_after_a_reload(tmp_path: Path, visitor: Visitor) -> None:
-    wait_call = calling("bash", description="Wait", command="sleep 1.2; echo done")
+    wait_call = in_parallel(
+        calling("bash", description="Wait", command="sleep 1.2; echo done"),
+        calling("bash", description="Wait longer", command="sleep 2.4; echo done"),
+        calling("bash", description="Do not wait", command="echo now"),
+    )
     reasoning = thinking("Let me see what there is to see.", Answer(("Seen", "."), delay_s=0.4))
     async with ScriptedServer([wait_call, reasoning]) as model:
         with serve_model(tmp_path, model) as server:

@@ -72,7 +72,7 @@ export interface Gateway {
   sandbox(): Promise<SandboxInfo>;
   models(): Promise<ModelsAnswer>;
   starters(model: string | null): Promise<readonly Starter[]>;
-  /** List threads, latest activity first, filtered by metadata. */
+  /** List threads with messages, latest activity first, filtered by metadata. */
   threads(limit: number, offset?: number, metadata?: object): Promise<readonly WireThread[]>;
   /** Merge into a thread's metadata. */
   updateThread(threadId: string, metadata: object): Promise<void>;
@@ -123,7 +123,11 @@ export function createGateway(fetch: Fetch, assistants = LEAD_AGENT_ONLY): Gatew
     },
 
     threads: (limit, offset = 0, metadata = {}) =>
-      requestJson(fetch, `${GRAPH}/threads/search`, jsonBody({ limit, offset, metadata })),
+      requestJson(
+        fetch,
+        `${GRAPH}/threads/search`,
+        jsonBody({ limit, offset, metadata, has_messages: true }),
+      ),
 
     async updateThread(threadId, metadata) {
       await request(fetch, thread(threadId), jsonBody({ metadata }, "PATCH"));

@@ -8,6 +8,8 @@ export interface MessageMetadata {
   /** Time of completion (ms). */
   readonly at: number;
   readonly thoughtMs: number | null;
+  /** Duration of the call it is the result of, if that or another of the step took a second (ms). */
+  readonly tookMs?: number | null;
   /** The run that branched off before this message. */
   readonly supersededBy: string | null;
 }
@@ -21,8 +23,8 @@ export interface MessagePage extends ThreadValues {
 }
 
 export function toMessagePage({ data, values, before, heard }: WireMessagePage): MessagePage {
-  const metadata = data.flatMap(({ message, run_id, created_at, thought_ms, left_behind_by }) => {
-    const about = { runId: run_id, at: Date.parse(created_at), thoughtMs: thought_ms };
+  const metadata = data.flatMap(({ message, run_id, created_at, thought_ms, took_ms, left_behind_by }) => {
+    const about = { runId: run_id, at: Date.parse(created_at), thoughtMs: thought_ms, tookMs: took_ms };
     return message.id == null ? [] : [[message.id, { ...about, supersededBy: left_behind_by }] as const];
   });
   return {

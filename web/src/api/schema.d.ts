@@ -263,6 +263,7 @@ export interface components {
       };
       readonly ids?: (readonly string[]) | null;
       readonly status?: ("idle" | "busy" | "interrupted" | "error") | null;
+      readonly has_messages?: boolean | null;
     };
     readonly Counts: {
       readonly added: number;
@@ -1066,6 +1067,7 @@ export interface components {
       /** Format: date-time */
       readonly created_at: string;
       readonly thought_ms: number | null;
+      readonly took_ms: number | null;
       readonly left_behind_by: string | null;
     };
     readonly SandboxFeature: {
@@ -1131,6 +1133,7 @@ export interface components {
       };
       readonly ids?: (readonly string[]) | null;
       readonly status?: ("idle" | "busy" | "interrupted" | "error") | null;
+      readonly has_messages?: boolean | null;
       /** @default 100 */
       readonly limit?: number;
       /** @default 0 */

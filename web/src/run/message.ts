@@ -41,6 +41,8 @@ export interface Message {
   readonly settledAt: number | null;
   /** Reasoning time, if known (ms). */
   readonly thoughtMs: number | null;
+  /** Duration of the call it is the result of, as the server measured it (ms). */
+  readonly tookMs: number | null;
 }
 
 const ROLES: Readonly<Record<string, Role>> = {
@@ -55,7 +57,7 @@ export function messageOf(
   wire: WireMessage,
   id: string,
   seen: Message | undefined,
-  { at, runId, thoughtMs, supersededBy }: Partial<MessageMetadata>,
+  { at, runId, thoughtMs, tookMs, supersededBy }: Partial<MessageMetadata>,
 ): Message {
   return {
     id,
@@ -80,6 +82,7 @@ export function messageOf(
     startedAt: seen?.startedAt ?? at ?? null,
     settledAt: seen?.settledAt ?? at ?? null,
     thoughtMs: thoughtMs ?? seen?.thoughtMs ?? null,
+    tookMs: tookMs ?? seen?.tookMs ?? null,
   };
 }
 
@@ -112,6 +115,7 @@ export function emptyMessage(id: string, role: Role, at: number): Message {
     startedAt: at,
     settledAt: null,
     thoughtMs: null,
+    tookMs: null,
   };
 }
 

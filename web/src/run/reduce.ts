@@ -254,7 +254,13 @@ function applyStep(state: Conversation, changes: Changes, at: number): Conversat
   for (const { id } of changes.messages ?? []) {
     if (id == null) continue;
     const thoughtMs = changes.thought_ms?.[id];
-    metadata.set(id, { at, ...(runId !== null && { runId }), ...(thoughtMs !== undefined && { thoughtMs }) });
+    const tookMs = changes.took_ms?.[id];
+    metadata.set(id, {
+      at,
+      ...(runId !== null && { runId }),
+      ...(thoughtMs !== undefined && { thoughtMs }),
+      ...(tookMs !== undefined && { tookMs }),
+    });
   }
   return applyChanges(before, changes, metadata);
 }

@@ -248,8 +248,8 @@ SCRIPTS = (
             AnswerStep(
                 "real-model",
                 {
-                    "en": "Three ways exist: a key in the environment, a local server, or the configuration file.",
-                    "zh": "有三种办法：环境变量里的密钥、本地服务，或配置文件。",
+                    "en": "Three ways exist: the configuration file, a key in the environment, or a local server.",
+                    "zh": "有三种办法：配置文件、环境变量里的密钥，或本地服务。",
                 },
             ),
         ),

@@ -39,6 +39,8 @@ class StoredMessage:
     created_at: datetime
     thought_ms: int | None
     """Duration of the model's reasoning before it answered."""
+    took_ms: int | None
+    """Duration of the call that the message is the result of."""
     left_behind_by: str | None
     """Run that started from an earlier checkpoint and so dropped this message from the conversation."""
 
@@ -75,7 +77,7 @@ def read_page(
         newest = newest or MessageCursor(event.run_id, event.seq, 0)
         data = orjson.loads(event.data)
         upto = before.index if before and (event.run_id, event.seq) == (before.run_id, before.seq) else None
-        thought_ms = data.get("thought_ms", {})
+        thought_ms, took_ms = data.get("thought_ms", {}), data.get("took_ms", {})
         for index, fields in reversed(list(enumerate(data["messages"][:upto]))):
             id_ = fields["id"]
             if len(newest_first) == limit and id_ not in newest_first:
@@ -83,7 +85,7 @@ def read_page(
                     list(reversed(newest_first.values())), MessageCursor(event.run_id, event.seq, index + 1), newest
                 )
             message = newest_first.pop(id_, None) or StoredMessage(
-                fields, event.run_id, event.at, thought_ms.get(id_), abandoned.get(id_)
+                fields, event.run_id, event.at, thought_ms.get(id_), took_ms.get(id_), abandoned.get(id_)
             )
             newest_first[id_] = message  # an updated message keeps its first position and has its last content
         if event.branches and (earlier is None or earlier.run_id != event.run_id):

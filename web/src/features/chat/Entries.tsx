@@ -22,7 +22,7 @@ const DRAWN_BESIDE = 8;
 // Distance from the top at which the previous page is loaded.
 const FETCH_WITHIN_PX = 2000;
 
-export function Entries({ area }: { area: HTMLDivElement }) {
+export function Entries({ area, fromStart }: { area: HTMLDivElement; fromStart: boolean }) {
   const order = usePage(({ conversation }) => conversation.order);
   const settled = usePage(({ conversation }) => conversation.settled);
   const rewoundRuns = usePage(({ conversation }) => conversation.rewoundRuns);
@@ -43,7 +43,7 @@ export function Entries({ area }: { area: HTMLDivElement }) {
     // flushSync must not run during React's render.
     useFlushSync: false,
   });
-  useScrollAnchor(area, shown, virtual);
+  useScrollAnchor(area, shown, virtual, fromStart);
   const drawn = virtual.getVirtualItems();
   const above = drawn[0]?.start ?? 0;
   const below = virtual.getTotalSize() - (drawn.at(-1)?.end ?? 0);
@@ -84,6 +84,7 @@ function useScrollAnchor(
   area: HTMLDivElement,
   shown: readonly string[],
   virtual: { measurementsCache: readonly { readonly start: number }[]; scrollOffset: number | null },
+  fromStart: boolean,
 ): void {
   const last = useRef<{ readonly first: string | undefined; readonly length: number }>({
     first: undefined,
@@ -93,10 +94,12 @@ function useScrollAnchor(
     const { first } = last.current;
     last.current = { first: shown[0], length: shown.length };
     if (first === undefined || first === shown[0]) return;
+    // Opened at the beginning, which has been loaded now.
+    if (fromStart && area.scrollTop === 0) return;
     const place = shown.indexOf(first);
     const before = virtual.measurementsCache[place]?.start;
     if (place > 0 && before !== undefined) area.scrollTop += before;
-  }, [area, shown, virtual]);
+  }, [area, shown, virtual, fromStart]);
 }
 
 /** Loads the previous page when scrolled near. */

@@ -25,10 +25,10 @@ interface Checklists {
   readonly current: string | null;
 }
 
-/** A call with its start time, if known. */
+/** A call with its message. */
 export interface Called {
   readonly call: ToolCall;
-  readonly calledAt: number | null;
+  readonly caller: Message;
 }
 
 export interface Group {
@@ -130,7 +130,7 @@ function groupsOf({ order, settled }: Settled, results: ToolResults): Groups {
       const next = results.get(call.id)?.failed === false ? groupKind(call) : null;
       if (next !== kind) close();
       kind = next;
-      if (kind !== null) calls.push({ call, calledAt: message.settledAt });
+      if (kind !== null) calls.push({ call, caller: message });
     }
   }
   close();

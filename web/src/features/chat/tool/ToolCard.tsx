@@ -24,7 +24,7 @@ import { SubagentProgress, useSubagentNote } from "@/features/chat/tool/Subagent
 import { ToolInput } from "@/features/chat/tool/ToolInput";
 import type { Group, Turns } from "@/features/chat/turns";
 import { useLanguage, useStrings } from "@/i18n/context";
-import { formatShortDuration } from "@/i18n/format";
+import { formatDuration, SHOWN_FROM_MS } from "@/i18n/format";
 import type { Strings } from "@/i18n/i18n";
 import type { Message, ToolCall } from "@/run/message";
 import { lastLines } from "@/run/progress";
@@ -56,10 +56,11 @@ interface Props {
   readonly call: ToolCall;
   readonly result: Message | undefined;
   readonly state: CallState;
-  readonly calledAt: number | null;
+  /** The message that has the call. */
+  readonly caller: Message;
 }
 
-export function ToolCard({ call: called, result: toolResult, state, calledAt }: Props) {
+export function ToolCard({ call: called, result: toolResult, state, caller }: Props) {
   const strings = useStrings();
   const language = useLanguage();
   const subagentNote = useSubagentNote(called.id);
@@ -74,14 +75,14 @@ export function ToolCard({ call: called, result: toolResult, state, calledAt }: 
   const failed = (result?.failed === true && review === null) || exitCode !== null;
   const running = result === undefined && state === "running";
   const live = result === undefined ? output : undefined;
-  const duration = durationOf(result, calledAt);
-  const took = duration !== null && formatShortDuration(duration, language);
+  const duration = durationOf(result, caller);
+  const took = duration !== null && duration >= SHOWN_FROM_MS && formatDuration(duration, language);
 
   return (
     <Collapsible
       icon={TOOL_ICONS[kind]}
       tone={failed ? "failed" : running ? "running" : "quiet"}
-      verb={review?.type === "rejected" ? strings.toolRejected : verbOf(kind, result, strings)}
+      verb={review?.type === "rejected" ? strings.toolRejected : verbOf(kind, result, state, strings)}
       object={toolObject(call)}
       title={textArgument(call, "path") || toolObject(call)}
       aside={[
@@ -114,8 +115,8 @@ export function ToolGroup({ group, results }: { group: Group; results: Turns["re
       verb={strings.toolGroups[group.kind](group.calls.length)}
       opensByDefault={false}
     >
-      {group.calls.map(({ call, calledAt }) => (
-        <ToolCard key={call.id} call={call} calledAt={calledAt} result={results.get(call.id)} state="over" />
+      {group.calls.map(({ call, caller }) => (
+        <ToolCard key={call.id} call={call} caller={caller} result={results.get(call.id)} state="over" />
       ))}
     </Collapsible>
   );
@@ -175,15 +176,15 @@ function Collapsible({
   );
 }
 
-function verbOf(kind: ToolKind, result: Message | undefined, strings: Strings): string {
+function verbOf(kind: ToolKind, result: Message | undefined, state: CallState, strings: Strings): string {
   const { progressive, past, failing } = strings.toolVerbs[kind];
-  if (result === undefined) return progressive;
+  if (result === undefined) return state === "over" ? strings.toolStopped : progressive;
   return result.failed ? failing : past;
 }
 
 /** Describe the state of a call without a result. */
 function describeState(state: CallState, strings: Strings): string {
-  return { running: "", waiting: strings.toolWaiting, over: strings.toolUnfinished }[state];
+  return state === "waiting" ? strings.toolWaiting : "";
 }
 
 /** Return the output without the note for the model. */
@@ -192,7 +193,10 @@ function outputOf(result: Message, review: Review | null): string {
   return review.type === "edited" ? review.output : review.reason;
 }
 
-function durationOf(result: Message | undefined, calledAt: number | null): number | null {
-  if (result?.settledAt == null || calledAt === null) return null;
-  return result.settledAt - calledAt;
+/** Return the measured duration, else an estimate that is only good if nobody was asked in between. */
+function durationOf(result: Message | undefined, caller: Message): number | null {
+  if (result === undefined) return null;
+  if (result.tookMs !== null) return result.tookMs;
+  if (result.settledAt === null || caller.settledAt === null || caller.runId !== result.runId) return null;
+  return result.settledAt - caller.settledAt;
 }
