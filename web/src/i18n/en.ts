@@ -45,6 +45,8 @@ export const en = {
   showThreads: "Show threads",
   hideThreads: "Hide threads",
   answering: "Answering",
+  isThinking: (model: string) => `${model} is thinking…`,
+  isWorking: "Working…",
 
   // Sharing
   shareThread: (title: string) => `Share “${title}”`,
@@ -396,6 +398,36 @@ export const en = {
     StateTooNew:
       "This thread was last used by a newer version of DeerFlow. Upgrade to continue it; nothing is lost.",
   },
+  runErrors: {
+    ModelKeyRejected: (model: string) => `The key for ${model} was rejected`,
+    ModelQuotaExceeded: (model: string) => `The quota for ${model} is used up`,
+    ModelNotFound: (model: string) => `${model} isn’t available at its provider`,
+    ModelContextTooLong: (model: string) => `This thread is too long for ${model}`,
+    ModelRateLimited: (model: string) => `${model} is receiving too many requests`,
+    ModelUnavailable: (model: string) => `${model} isn’t responding`,
+    ModelTimeout: (model: string) => `${model} isn’t responding`,
+    ModelStreamCut: (model: string) => `The connection to ${model} was interrupted`,
+  },
+  runErrorHints: {
+    ModelKeyRejected: "Check the key, or use another model.",
+    ModelQuotaExceeded: "Add credit at the provider, or use another model.",
+    ModelNotFound: "Check the model’s name in the settings, or choose another one.",
+    ModelContextTooLong:
+      "It was summarized, and still doesn’t fit. Use a model with a larger context, or start a new thread.",
+    ModelRateLimited: "Wait a moment, then try again.",
+    ModelUnavailable: "Try again, or use another model.",
+    ModelTimeout: "Try again, or use another model.",
+    ModelStreamCut: "Try again.",
+  },
+  thisModel: "the model",
+  retrying: (model: string, attempt: number, all: number) =>
+    `${model} isn’t responding. Retrying (${attempt} of ${all})…`,
+  retryingSlower: (model: string, attempt: number, all: number) =>
+    `${model} is receiving too many requests. Retrying (${attempt} of ${all})…`,
+  errorDetails: "Details",
+  updateKey: "Update key",
+  useAnotherModel: "Use another model",
+  modelSettings: "Model settings",
   runFailed: "The response was interrupted",
   runFailedEarly: "Couldn’t get a response",
   runFailedKept: "The output so far is kept above.",
