@@ -241,6 +241,12 @@ export const en = {
     search: (count: number) => `Searched ${count} times`,
     fetch: (count: number) => `Fetched ${count} pages`,
   },
+  worked: (steps: number, duration: string | null) =>
+    duration === null ? `Worked in ${steps} steps` : `Worked for ${duration} · ${steps} steps`,
+  plan: "Plan",
+  planProgress: (done: number, all: number) => `${done}/${all}`,
+  subagentTask: "Task",
+  subagentResult: "Result",
   toolInput: "Input",
   toolOutput: "Output",
   toolNoOutput: "No output",

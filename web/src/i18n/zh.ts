@@ -220,6 +220,12 @@ export const zh: Strings = {
     search: (count) => `已搜索 ${count} 次`,
     fetch: (count) => `已获取 ${count} 个网页`,
   },
+  worked: (steps: number, duration: string | null) =>
+    duration === null ? `共 ${steps} 个步骤` : `用时 ${duration} · ${steps} 个步骤`,
+  plan: "计划",
+  planProgress: (done: number, all: number) => `${done}/${all} 项`,
+  subagentTask: "任务",
+  subagentResult: "结果",
   toolInput: "输入",
   toolOutput: "输出",
   toolNoOutput: "无输出",

@@ -1,18 +1,20 @@
 /** Virtualized list of conversation entries. */
 
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { memo, useEffect, useLayoutEffect, useMemo, useRef } from "react";
+import { ChevronRight } from "lucide-react";
+import { memo, type ReactNode, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { ApprovalBlock } from "@/features/chat/approval/ApprovalBlock";
 import { QuestionForm } from "@/features/chat/approval/QuestionForm";
 import { Answer } from "@/features/chat/message/Answer";
 import { EarlierVersionNotice } from "@/features/chat/message/EarlierVersionNotice";
 import { RunNotice } from "@/features/chat/message/RunNotice";
 import { UserMessage } from "@/features/chat/message/UserMessage";
-import { shownIds, type Turns, turnsOf } from "@/features/chat/turns";
-import { useStrings } from "@/i18n/context";
+import { type Fold, foldsOf, shownIds, type Turns, turnsOf } from "@/features/chat/turns";
+import { useLanguage, useStrings } from "@/i18n/context";
+import { formatDuration, SHOWN_FROM_MS } from "@/i18n/format";
 import { type Fork, selectBranch } from "@/run/branches";
 import { isBlank } from "@/run/message";
-import { findMessage } from "@/run/reduce";
+import { findMessage, isActive } from "@/run/reduce";
 import { useActions, usePage } from "@/state/context";
 import { Button } from "@/ui/Button";
 
@@ -31,8 +33,18 @@ export function Entries({ area, fromStart }: { area: HTMLDivElement; fromStart: 
     () => selectBranch({ order, settled }, rewoundRuns),
     [order, settled, rewoundRuns],
   );
-  const shown = useMemo(() => shownIds({ order: ids, settled }), [ids, settled]);
+  const active = usePage(({ conversation }) => isActive(conversation.run));
   const turns = useMemo(() => turnsOf({ order: ids, settled }), [ids, settled]);
+  const folds = useMemo(() => foldsOf({ order: ids, settled }, turns, active), [ids, settled, turns, active]);
+  const [unfolded, setUnfolded] = useState<ReadonlySet<string>>(NONE_UNFOLDED);
+  const shown = useMemo(() => {
+    const hidden = new Set([...folds].flatMap(([first, fold]) => (unfolded.has(first) ? [] : [...fold.ids])));
+    return shownIds({ order: ids, settled }).filter((id) => folds.has(id) || !hidden.has(id));
+  }, [ids, settled, folds, unfolded]);
+  const toggle = (id: string) => {
+    const others = [...unfolded].filter((each) => each !== id);
+    setUnfolded(new Set(unfolded.has(id) ? others : [...others, id]));
+  };
 
   const virtual = useVirtualizer({
     count: shown.length,
@@ -62,7 +74,9 @@ export function Entries({ area, fromStart }: { area: HTMLDivElement; fromStart: 
               data-index={index}
               className="pt-6 empty:hidden [&:has(>[data-role=assistant])+&:has(>[data-role=assistant])]:pt-3"
             >
-              <Entry id={id} turns={turns} fork={forks.get(id)} />
+              <FoldedEntry fold={folds.get(id)} open={unfolded.has(id)} onToggle={() => toggle(id)}>
+                <Entry id={id} turns={turns} fork={forks.get(id)} />
+              </FoldedEntry>
             </div>
           );
         })}
@@ -76,6 +90,41 @@ export function Entries({ area, fromStart }: { area: HTMLDivElement; fromStart: 
         <RunNotice />
       </div>
     </>
+  );
+}
+
+const NONE_UNFOLDED: ReadonlySet<string> = new Set();
+
+interface FoldedEntryProps {
+  readonly fold: Fold | undefined;
+  readonly open: boolean;
+  readonly onToggle: () => void;
+  readonly children: ReactNode;
+}
+
+/** An entry; the first of a fold has the line that opens it. */
+function FoldedEntry({ fold, open, onToggle, children }: FoldedEntryProps) {
+  const strings = useStrings();
+  const language = useLanguage();
+  if (fold === undefined) return children;
+  const { durationMs, steps } = fold;
+  const took =
+    durationMs !== null && durationMs >= SHOWN_FROM_MS
+      ? formatDuration(Math.round(durationMs / 1000) * 1000, language)
+      : null;
+  return (
+    <div data-role="assistant" className="flex flex-col gap-3">
+      <button
+        type="button"
+        aria-expanded={open}
+        onClick={onToggle}
+        className="-ml-1 flex h-7 w-fit items-center gap-1 rounded-box pr-2 text-ui text-faint hover:text-ink"
+      >
+        <ChevronRight aria-hidden className={`size-4 transition-transform ${open ? "rotate-90" : ""}`} />
+        {strings.worked(steps, took)}
+      </button>
+      {open && children}
+    </div>
   );
 }
 

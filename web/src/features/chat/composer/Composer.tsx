@@ -11,6 +11,7 @@ import {
   CompletionList,
   completionOptionId,
 } from "@/features/chat/composer/CompletionList";
+import { DockedPlan } from "@/features/chat/composer/DockedPlan";
 import { ModelPicker } from "@/features/chat/composer/ModelPicker";
 import { ModePicker } from "@/features/chat/composer/ModePicker";
 import { PolishButton } from "@/features/chat/composer/PolishButton";
@@ -94,6 +95,7 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
     <div className="mx-auto w-full max-w-[46rem] px-4 pb-[max(0.75rem,env(safe-area-inset-bottom))]">
       <Suggestions />
       <QueuedMessages />
+      <DockedPlan />
       {lists && <CompletionList {...completion} onChoose={completion.choose} />}
       <form
         onSubmit={(event) => {

@@ -19,8 +19,9 @@ import {
   Wrench,
 } from "lucide-react";
 import { type ReactNode, useState } from "react";
+import { Elapsed } from "@/features/chat/tool/Elapsed";
 import { Monospace } from "@/features/chat/tool/Monospace";
-import { SubagentProgress, useSubagentNote } from "@/features/chat/tool/SubagentProgress";
+import { SubagentProgress, SubagentResult, useSubagentNote } from "@/features/chat/tool/SubagentProgress";
 import { ToolInput } from "@/features/chat/tool/ToolInput";
 import type { Group, Turns } from "@/features/chat/turns";
 import { useLanguage, useStrings } from "@/i18n/context";
@@ -29,7 +30,7 @@ import type { Strings } from "@/i18n/i18n";
 import type { Message, ToolCall } from "@/run/message";
 import { lastLines } from "@/run/progress";
 import { type Review, reviewOf } from "@/run/review";
-import { exitCodeIn, type ToolKind, textArgument, toolKind, toolObject } from "@/run/toolCalls";
+import { exitCodeIn, type ToolKind, textArgument, toolKind, toolObject, toolReason } from "@/run/toolCalls";
 import { usePage } from "@/state/context";
 
 export const TOOL_ICONS: Readonly<Record<ToolKind, LucideIcon>> = {
@@ -78,13 +79,19 @@ export function ToolCard({ call: called, result: toolResult, state, caller }: Pr
   const duration = durationOf(result, caller);
   const took = duration !== null && duration >= SHOWN_FROM_MS && formatDuration(duration, language);
 
+  const verb = review?.type === "rejected" ? strings.toolRejected : verbOf(kind, result, state, strings);
+  // The model says what a command is for; the command itself is inside.
+  const purpose = kind === "run" || kind === "start" ? toolReason(call) : "";
+  const succeeds = running || (result !== undefined && !result.failed);
   return (
     <Collapsible
       icon={TOOL_ICONS[kind]}
       tone={failed ? "failed" : running ? "running" : "quiet"}
-      verb={review?.type === "rejected" ? strings.toolRejected : verbOf(kind, result, state, strings)}
+      verb={purpose !== "" && succeeds ? "" : verb}
+      purpose={purpose || (kind === "delegate" ? toolObject(call) : "")}
       object={toolObject(call)}
-      title={textArgument(call, "path") || toolObject(call)}
+      title={textArgument(call, "path") || purpose || toolObject(call)}
+      clock={running && caller.settledAt !== null ? <Elapsed since={caller.settledAt} /> : null}
       aside={[
         subagentNote,
         review?.type === "edited" && strings.toolEdited,
@@ -95,10 +102,11 @@ export function ToolCard({ call: called, result: toolResult, state, caller }: Pr
       ]}
       opensByDefault={failed || (running && (live !== undefined || subagentNote !== false))}
     >
-      <ToolInput call={call} />
+      <ToolInput call={call} named={purpose !== ""} />
       {kind === "delegate" && <SubagentProgress callId={call.id} runId={toolResult?.runId ?? null} />}
       {live !== undefined && <Monospace label={strings.toolOutput} text={lastLines(live)} grows />}
-      {result !== undefined && (failed || (kind !== "write" && kind !== "edit")) && (
+      {result !== undefined && kind === "delegate" && !failed && <SubagentResult text={result.text} />}
+      {result !== undefined && (failed || !["write", "edit", "delegate"].includes(kind)) && (
         <Monospace label={strings.toolOutput} text={outputOf(result, review) || strings.toolNoOutput} />
       )}
     </Collapsible>
@@ -127,7 +135,10 @@ interface FoldableProps {
   readonly tone: "failed" | "running" | "quiet";
   readonly verb: string;
   readonly object?: string;
+  /** Shown in place of the object, as text. */
+  readonly purpose?: string;
   readonly title?: string;
+  readonly clock?: ReactNode;
   /** Notes at the end of the line; false values are skipped. */
   readonly aside?: readonly (string | false)[];
   readonly opensByDefault: boolean;
@@ -139,7 +150,9 @@ function Collapsible({
   tone,
   verb,
   object,
+  purpose = "",
   title,
+  clock = null,
   aside = [],
   opensByDefault,
   children,
@@ -150,22 +163,33 @@ function Collapsible({
   const colours = { failed: "text-error", running: "animate-breathe text-running", quiet: "text-faint" };
   return (
     <div
-      className={`overflow-hidden rounded-box border bg-paper ${tone === "failed" ? "border-error/40" : "border-line"}`}
+      className={`overflow-hidden rounded-box border bg-paper ${
+        tone === "failed" ? "border-error/40" : open ? "border-line" : "border-transparent"
+      }`}
     >
       <button
         type="button"
         aria-expanded={open}
         onClick={() => setChosen(!open)}
-        className="flex h-9 w-full items-center gap-2 px-3 text-left text-ui hover:bg-tint focus-visible:-outline-offset-2"
+        className={`flex h-8 w-full items-center gap-2 px-2 text-left text-ui hover:bg-tint focus-visible:-outline-offset-2 ${open ? "" : "rounded-box"}`}
       >
         <Icon aria-hidden className={`size-4 shrink-0 ${colours[tone]}`} />
-        <span className={`shrink-0 ${tone === "failed" ? "text-error" : "text-soft"}`}>{verb}</span>
-        <code title={title} className="min-w-0 truncate font-mono text-small">
-          {object}
-        </code>
+        {verb !== "" && (
+          <span className={`shrink-0 ${tone === "failed" ? "text-error" : "text-soft"}`}>{verb}</span>
+        )}
+        {purpose !== "" ? (
+          <span title={title} className="min-w-0 truncate">
+            {purpose}
+          </span>
+        ) : (
+          <code title={title} className="min-w-0 truncate font-mono text-small empty:hidden">
+            {object}
+          </code>
+        )}
         <span className="ml-auto max-w-[45%] shrink-0 truncate text-small text-faint">
           {aside.filter(Boolean).join(" · ")}
         </span>
+        {clock}
         <ChevronRight
           aria-hidden
           className={`size-4 shrink-0 text-faint transition-transform ${open ? "rotate-90" : ""}`}

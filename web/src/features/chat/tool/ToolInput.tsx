@@ -8,9 +8,15 @@ import { argsText, itemCount, textArgument, toolKind, toolReason } from "@/run/t
 import { DiffLines } from "@/ui/DiffLines";
 import { diffLines } from "@/ui/diff";
 
-export function ToolInput({ call }: { call: ToolCall }) {
+interface Props {
+  readonly call: ToolCall;
+  /** The reason for the call is shown elsewhere. */
+  readonly named?: boolean;
+}
+
+export function ToolInput({ call, named = false }: Props) {
   const strings = useStrings();
-  const label = toolReason(call) || strings.toolInput;
+  const label = (!named && toolReason(call)) || strings.toolInput;
   // Invalid JSON arguments are shown as text.
   const kind = typeof call.args === "string" ? "use" : toolKind(call);
   switch (kind) {
@@ -30,7 +36,7 @@ export function ToolInput({ call }: { call: ToolCall }) {
     case "delegate":
       return (
         <Monospace
-          label={label}
+          label={strings.subagentTask}
           note={delegationSummary(call, strings)}
           text={textArgument(call, "prompt")}
         />
@@ -40,11 +46,15 @@ export function ToolInput({ call }: { call: ToolCall }) {
   }
 }
 
+// Every server has it, so its name says nothing.
+const GENERAL = "general-purpose";
+
 /** Show the agent and the item count, not thousands of items. */
 function delegationSummary(call: ToolCall, strings: Strings): string {
   const count = itemCount(call);
   const what = count === null ? textArgument(call, "file") : strings.items(count);
-  return [textArgument(call, "subagent_type"), what].filter(Boolean).join(" · ");
+  const agent = textArgument(call, "subagent_type");
+  return [agent === GENERAL ? "" : agent, what].filter(Boolean).join(" · ");
 }
 
 /** The reason is already shown above. */
