@@ -40,6 +40,7 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
   const draft = usePage(currentDraft);
   const threadId = usePage((page) => page.threadId);
   const active = usePage(({ conversation }) => isActive(conversation.run));
+  const decides = usePage(({ conversation }) => conversation.approval !== null);
   const takesFiles = useFeature("uploads");
   const dropping = useDrop(takesFiles ? attachments.add : null);
   const history = useInputHistory();
@@ -120,7 +121,7 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
           aria-controls={lists ? COMPLETION_LIST_ID : undefined}
           aria-activedescendant={lists ? completionOptionId(completion.current) : undefined}
           aria-autocomplete="list"
-          placeholder={strings.messagePlaceholder}
+          placeholder={decides ? strings.waitsForDecision : strings.messagePlaceholder}
           className="block field-sizing-content max-h-[40dvh] min-h-12 w-full resize-none bg-transparent px-4 pt-3 pb-1 text-prose outline-none placeholder:text-faint"
         />
         <div className="flex items-center gap-1 px-2 pb-2">

@@ -69,7 +69,7 @@ test("invalid JSON arguments are shown as text", async () => {
 test("a rejected call is not a failure", async () => {
   const text = "User rejected the tool call for `bash` with reason: too risky";
   showThread(calling(call("c", "bash", { command: "rm x" })), result("c", text, "error"));
-  const line = await card(/You rejected\s*rm x/);
+  const line = await card(/You denied\s*rm x/);
   expect(line.getAttribute("aria-expanded")).toBe("false");
   await userEvent.click(line);
   expect(screen.getByText("too risky")).toBeTruthy();

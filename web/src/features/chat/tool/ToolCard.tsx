@@ -26,7 +26,7 @@ import { ToolInput } from "@/features/chat/tool/ToolInput";
 import type { Group, Turns } from "@/features/chat/turns";
 import { useLanguage, useStrings } from "@/i18n/context";
 import { formatDuration, SHOWN_FROM_MS } from "@/i18n/format";
-import type { Strings } from "@/i18n/i18n";
+import type { Language, Strings } from "@/i18n/i18n";
 import type { Message, ToolCall } from "@/run/message";
 import { lastLines } from "@/run/progress";
 import { type Review, reviewOf } from "@/run/review";
@@ -95,6 +95,7 @@ export function ToolCard({ call: called, result: toolResult, state, caller }: Pr
       aside={[
         subagentNote,
         review?.type === "edited" && strings.toolEdited,
+        review === null && allowedNote(result, caller, language, strings),
         exitCode !== null && strings.exitCode(exitCode),
         result === undefined
           ? subagentNote === false && describeState(state, strings)
@@ -215,6 +216,19 @@ function describeState(state: CallState, strings: Strings): string {
 function outputOf(result: Message, review: Review | null): string {
   if (review === null) return result.text;
   return review.type === "edited" ? review.output : review.reason;
+}
+
+/** Return who allowed a call, and when: its result belongs to the run that went on after the decision. */
+function allowedNote(
+  result: Message | undefined,
+  caller: Message,
+  language: Language,
+  strings: Strings,
+): string | false {
+  if (result?.settledAt == null || result.runId === null || caller.runId === null) return false;
+  if (result.runId === caller.runId) return false;
+  const at = new Date(result.settledAt - (result.tookMs ?? 0));
+  return strings.allowedByYou(at.toLocaleTimeString(language, { hour: "2-digit", minute: "2-digit" }));
 }
 
 /** Return the measured duration, else an estimate that is only good if nobody was asked in between. */

@@ -1,5 +1,6 @@
 /** Input of a tool call: command, file text, diff or arguments. */
 
+import { ArgumentFields } from "@/features/chat/tool/ArgumentFields";
 import { Monospace } from "@/features/chat/tool/Monospace";
 import { useStrings } from "@/i18n/context";
 import type { Strings } from "@/i18n/i18n";
@@ -42,8 +43,19 @@ export function ToolInput({ call, named = false }: Props) {
         />
       );
     default:
-      return <Monospace label={label} text={argsText(withoutReason(call))} />;
+      return <Arguments label={label} call={withoutReason(call)} />;
   }
+}
+
+function Arguments({ label, call }: { label: string; call: ToolCall }) {
+  // Arguments that are still streaming, or are no JSON.
+  if (typeof call.args === "string") return <Monospace label={label} text={argsText(call)} />;
+  return (
+    <div className="text-small">
+      <div className="mb-1 text-faint">{label}</div>
+      <ArgumentFields args={call.args} />
+    </div>
+  );
 }
 
 // Every server has it, so its name says nothing.
