@@ -1065,6 +1065,8 @@ export interface components {
       };
       readonly run_id: string;
       /** Format: date-time */
+      readonly run_started_at: string;
+      /** Format: date-time */
       readonly created_at: string;
       readonly thought_ms: number | null;
       readonly took_ms: number | null;

@@ -32,6 +32,8 @@ export interface Run {
   readonly error: RunError | null;
   /** Name of the model it was started with, if known. */
   readonly model: string | null;
+  /** Time it was started at, if known (ms). */
+  readonly startedAt: number | null;
   /** The model is called again after a failure. */
   readonly retry: ModelRetry | null;
 }
@@ -96,14 +98,19 @@ export type RunEvent =
       readonly at: number;
     }
   /** A response is regenerated; `keeps` are the ids before it. */
-  | { readonly type: "regenerated"; readonly keeps: readonly string[]; readonly model?: string | null }
+  | {
+      readonly type: "regenerated";
+      readonly keeps: readonly string[];
+      readonly model?: string | null;
+      readonly at?: number;
+    }
   | { readonly type: "queued"; readonly queued: QueuedMessage }
   | { readonly type: "queueAccepted"; readonly messageId: string; readonly runId: string }
   | { readonly type: "dequeued"; readonly messageId: string }
   /** Subagent events of an earlier run. */
   | { readonly type: "subagentEventsLoaded"; readonly events: readonly unknown[] }
   | { readonly type: "versionSelected"; readonly rewoundRuns: ReadonlySet<string> }
-  | { readonly type: "decided"; readonly model?: string | null }
+  | { readonly type: "decided"; readonly model?: string | null; readonly at?: number }
   | { readonly type: "runJoined"; readonly runId: string }
   | { readonly type: "frameReceived"; readonly seq: number; readonly at: number; readonly frame: Frame }
   | { readonly type: "disconnected" }
@@ -122,6 +129,7 @@ export const NO_RUN: Run = {
   stopping: false,
   error: null,
   model: null,
+  startedAt: null,
   retry: null,
 };
 

@@ -61,10 +61,17 @@ export function reduce(state: Conversation, event: RunEvent): Conversation {
         ...state,
         settled: supersedeAllBut(state.settled, event.keeps),
         rewoundRuns: NONE_REWOUND,
-        run: startedRun(state.run, { branches: true, model: event.model ?? null }),
+        run: startedRun(state.run, {
+          branches: true,
+          model: event.model ?? null,
+          startedAt: event.at ?? null,
+        }),
       };
     case "decided":
-      return { ...state, run: startedRun(state.run, { model: event.model ?? null }) };
+      return {
+        ...state,
+        run: startedRun(state.run, { model: event.model ?? null, startedAt: event.at ?? null }),
+      };
     case "queued":
       return { ...state, queued: [...state.queued, event.queued] };
     case "queueAccepted":
@@ -178,6 +185,7 @@ function runOf(run: WireRun | null): Run {
     subagents: deerflow_subagents === true,
     branches: typeof deerflow_from === "string",
     model: typeof deerflow_model === "string" ? deerflow_model : null,
+    startedAt: Number.isNaN(Date.parse(run.created_at)) ? null : Date.parse(run.created_at),
     error: phase === "failed" ? errorOf(run.error ?? null) : null,
   };
 }
@@ -193,7 +201,15 @@ function send(state: Conversation, sent: Sent): Conversation {
     settled: settled.set(messageId, message),
     unsent: new Set([...state.unsent].filter((id) => id !== messageId)),
     rewoundRuns: NONE_REWOUND,
-    run: { ...NO_RUN, phase: "starting", planMode, subagents, model, branches: keeps !== undefined },
+    run: {
+      ...NO_RUN,
+      phase: "starting",
+      planMode,
+      subagents,
+      model,
+      startedAt: at,
+      branches: keeps !== undefined,
+    },
   };
 }
 
@@ -249,7 +265,7 @@ function appendChunk(state: Conversation, piece: WireMessage, at: number): Conve
 
 /** Apply the changes of a step. */
 function applyStep(state: Conversation, changes: Changes, at: number): Conversation {
-  const { id: runId, branches } = state.run;
+  const { id: runId, startedAt, branches } = state.run;
   const before = !branches
     ? state
     : { ...withRun(state, { branches: false }), settled: supersede(runId, state.settled, changes.removed) };
@@ -260,7 +276,7 @@ function applyStep(state: Conversation, changes: Changes, at: number): Conversat
     const tookMs = changes.took_ms?.[id];
     metadata.set(id, {
       at,
-      ...(runId !== null && { runId }),
+      ...(runId !== null && { runId, runStartedAt: startedAt }),
       ...(thoughtMs !== undefined && { thoughtMs }),
       ...(tookMs !== undefined && { tookMs }),
     });

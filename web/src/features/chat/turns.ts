@@ -190,10 +190,11 @@ function isStep({ role, toolCalls }: Message, { results, checklists }: Turns): b
 /** Return the time of all runs of a turn: in between, the turn waited for somebody. */
 function durationOf(turn: readonly Message[]): number | null {
   const times = new Map<string | null, { first: number; last: number }>();
-  for (const { runId, settledAt } of turn) {
+  for (const { runId, runStartedAt, settledAt } of turn) {
     if (settledAt === null) continue;
-    const known = times.get(runId) ?? { first: settledAt, last: settledAt };
-    times.set(runId, { first: Math.min(known.first, settledAt), last: Math.max(known.last, settledAt) });
+    const first = runStartedAt ?? settledAt;
+    const known = times.get(runId) ?? { first, last: settledAt };
+    times.set(runId, { first: Math.min(known.first, first), last: Math.max(known.last, settledAt) });
   }
   if (times.size === 0) return null;
   return [...times.values()].reduce((sum, { first, last }) => sum + last - first, 0);

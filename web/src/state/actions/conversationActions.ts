@@ -265,7 +265,7 @@ export function conversationActions(
       const { approval, run } = conversation;
       if (threadId === null || approval === null || isActive(run)) return;
       const signal = reader.signal();
-      emit({ type: "decided", model: models.current()?.name ?? null });
+      emit({ type: "decided", model: models.current()?.name ?? null, at: now() });
       threads.touch(threadId, "busy");
       const { planMode, subagents } = run;
       const resumed = {

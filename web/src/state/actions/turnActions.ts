@@ -75,7 +75,7 @@ export function turnActions(
         (id) => get().conversation.settled.get(id)?.hidden === true,
       );
       const model = models.current()?.name ?? null;
-      emit({ type: "regenerated", keeps: [...turn.before, turn.own.id, ...hidden], model });
+      emit({ type: "regenerated", keeps: [...turn.before, turn.own.id, ...hidden], model, at: now() });
       threads.touch(threadId, "busy");
       await reader.read(threadId, {
         connect: (until) =>

@@ -21,6 +21,7 @@ EXAMPLE: dict[str, JsonValue] = {
         {
             "message": {"type": "human", "id": "5f0c", "content": "Hello"},
             "run_id": "01f0c1d2e3f4",
+            "run_started_at": "2026-01-31T09:29:59Z",
             "created_at": "2026-01-31T09:30:00Z",
             "thought_ms": None,
             "took_ms": None,
@@ -42,6 +43,7 @@ class SaidMessage(BaseModel):
 
     message: dict[str, object]
     run_id: str
+    run_started_at: datetime
     created_at: datetime
     thought_ms: int | None
     took_ms: int | None
@@ -52,6 +54,7 @@ class SaidMessage(BaseModel):
         return cls(
             message=dict(said.fields),
             run_id=said.run_id,
+            run_started_at=said.run_started_at,
             created_at=said.created_at,
             thought_ms=said.thought_ms,
             took_ms=said.took_ms,
