@@ -156,6 +156,7 @@ export const en = {
   editMessage: "Edit message",
   editMessageHint: "Sending creates a new version from here. The original is kept.",
   regenerate: "Regenerate",
+  regenerateWith: (model: string) => `Regenerate with ${model}`,
   moreActions: "More",
   branchHere: "Branch into new thread",
   branchBefore: "Branch before this message",

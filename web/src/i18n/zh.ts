@@ -151,6 +151,7 @@ export const zh: Strings = {
   editMessage: "编辑消息",
   editMessageHint: "发送后将从这里生成新版本，原版本会保留。",
   regenerate: "重新生成",
+  regenerateWith: (model: string) => `用 ${model} 重新生成`,
   moreActions: "更多",
   branchHere: "从这里创建分支对话",
   branchBefore: "从此消息之前创建分支对话",

@@ -132,7 +132,9 @@ TOO_LONG_TEXTS = (
     "input is too long",
 )
 KEY_TEXTS = ("invalid_api_key", "authentication_error", "incorrect api key", "api key not valid")
-UNKNOWN_MODEL = re.compile(r"model_not_found|no such model|model\b.{0,80}(not found|does not exist|not exist|is not supported)")
+UNKNOWN_MODEL = re.compile(
+    r"model_not_found|no such model|model\b.{0,80}(not found|does not exist|not exist|is not supported)"
+)
 REJECTION_TYPES = ("invalid", "authentication", "permission", "context_length", "not_found", "insufficient_quota")
 
 

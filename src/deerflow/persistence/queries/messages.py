@@ -87,7 +87,13 @@ def read_page(
                     list(reversed(newest_first.values())), MessageCursor(event.run_id, event.seq, index + 1), newest
                 )
             message = newest_first.pop(id_, None) or StoredMessage(
-                fields, event.run_id, event.run_started_at, event.at, thought_ms.get(id_), took_ms.get(id_), abandoned.get(id_)
+                fields,
+                event.run_id,
+                event.run_started_at,
+                event.at,
+                thought_ms.get(id_),
+                took_ms.get(id_),
+                abandoned.get(id_),
             )
             newest_first[id_] = message  # an updated message keeps its first position and has its last content
         if event.branches and (earlier is None or earlier.run_id != event.run_id):

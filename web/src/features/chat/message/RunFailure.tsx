@@ -59,7 +59,7 @@ export function RunFailure() {
       className="flex animate-appear flex-col gap-2 rounded-box border border-error/40 bg-error-tint px-4 py-3"
     >
       <div className="flex flex-wrap items-center gap-x-3 gap-y-2">
-        <div className="min-w-0 flex-1 basis-72">
+        <div className={`min-w-0 flex-1 ${remedies.length > 1 ? "basis-full" : "basis-72"}`}>
           <p className="flex gap-2 font-medium text-error">
             <CircleAlert aria-hidden className="mt-0.5 size-4 shrink-0" />
             {headline}
@@ -68,7 +68,9 @@ export function RunFailure() {
             {detail || (undecided ? strings.notDecidedHint : "")}
           </p>
         </div>
-        <Remedies all={remedies} unsent={unsent} again={again} />
+        <div className={`flex flex-wrap gap-2 empty:hidden ${remedies.length > 1 ? "pl-6" : ""}`}>
+          <Remedies all={remedies} unsent={unsent} again={again} />
+        </div>
       </div>
       {fault !== null && <Details error={error} />}
     </div>

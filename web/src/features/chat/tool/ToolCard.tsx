@@ -228,7 +228,9 @@ function allowedNote(
   if (result?.settledAt == null || result.runId === null || caller.runId === null) return false;
   if (result.runId === caller.runId) return false;
   const at = new Date(result.settledAt - (result.tookMs ?? 0));
-  return strings.allowedByYou(at.toLocaleTimeString(language, { hour: "2-digit", minute: "2-digit" }));
+  return strings.allowedByYou(
+    at.toLocaleTimeString(language, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }),
+  );
 }
 
 /** Return the measured duration, else an estimate that is only good if nobody was asked in between. */
