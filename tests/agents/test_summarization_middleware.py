@@ -13,7 +13,7 @@ from deerflow.agent_support.thread_state import ThreadState
 from deerflow.agent_support.tokens import count_tokens
 from deerflow.agents.middlewares.summarization_middleware import SummarizationMiddleware
 from deerflow.config.sections.agents import SummarizationConfig
-from deerflow.domain.errors import ModelRejected
+from deerflow.domain.errors import ModelContextTooLong, ModelRejected
 from deerflow.testing import Answer, ScriptedModel, Usage, calling
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}
@@ -159,3 +159,19 @@ async def test_short_conversations_are_unchanged() -> None:
 def test_invalid_settings_are_refused(settings: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         SummarizationConfig.model_validate(settings)
+
+
+async def test_a_request_that_proved_too_long_is_summarized_and_sent_again() -> None:
+    roomy = SummarizationConfig.model_validate({"trigger": {"type": "fraction", "value": 0.8}})
+    long = [f"question {number} " + "with many words " * 200 for number in range(12)]
+    model = ScriptedModel.saying(*["yes"] * 11, ModelContextTooLong("prompt is too long"), "Answered.")
+    messages = await send_messages(create_test_agent(model, roomy, ScriptedModel.saying("They asked much.")), *long)
+    assert messages[-1].text == "Answered."
+    assert "They asked much." in model.requests[-1].messages[0].text
+    assert 2 * count_tokens(model.requests[-1].messages) < 1.5 * count_tokens(model.requests[-2].messages)
+
+
+async def test_a_request_that_cannot_be_shortened_enough_fails_with_its_reason() -> None:
+    refusals = [ModelContextTooLong("prompt is too long"), ModelContextTooLong("still too long")]
+    with pytest.raises(ModelContextTooLong, match="prompt is too long"):
+        await send_messages(create_test_agent(ScriptedModel.saying(*refusals), SummarizationConfig()), "one question")

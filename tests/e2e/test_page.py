@@ -128,17 +128,26 @@ async def test_an_answer_resumes_after_the_server_is_killed_and_restarted(tmp_pa
 
 
 async def test_an_interrupted_answer_is_kept_with_the_error(tmp_path: Path, visitor: Visitor) -> None:
-    faults = [CutAfter(3), ServerFault(400, "no such model")]
+    faults = [CutAfter(3), ServerFault(400, "no such model"), ServerFault(401, "wrong key")]
     async with ScriptedServer(faults, endless=True) as model:
-        with serve_model(tmp_path, model) as server:
+        with serve_model(tmp_path, model, others=["another"]) as server:
             page = await visitor.open(server.url)
             await send_message(page, "count")
-            await expect(page.get_by_role("alert")).to_contain_text("The response was interrupted")
+            alert = page.get_by_role("alert")
+            await expect(alert).to_contain_text("scripted isn’t available at its provider")
+            await expect(alert).to_contain_text("The output so far is kept above.")
             await expect(page.locator("[data-role=assistant] .prose")).to_contain_text("one two three")
-            await page.get_by_role("button", name="Try again").click()
-            await expect(page.get_by_role("alert")).to_contain_text("no such model")
-            await page.reload()
-            await expect(page.get_by_role("alert")).to_contain_text("no such model")
+            await alert.get_by_text("Details").click()
+            await expect(alert.get_by_text("no such model")).to_be_visible()
+            assert await serious_violations(page) == []
+            await alert.get_by_role("button", name="Use another model").click()
+            await page.get_by_role("menuitem", name="another").click()
+            for _ in range(2):
+                await expect(alert).to_contain_text("The key for another was rejected")
+                await expect(alert).not_to_contain_text("kept above")
+                await page.reload()
+            await alert.get_by_role("link", name="Update key").click()
+            await expect(page.get_by_role("heading", name="Models")).to_be_in_viewport()
 
 
 async def test_a_second_page_joins_an_active_answer(tmp_path: Path, visitor: Visitor) -> None:

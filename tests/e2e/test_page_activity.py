@@ -34,7 +34,7 @@ def todos_call(*statuses: str) -> Answer:
 
 
 def command_call(command: str) -> Answer:
-    return calling("bash", description="Do it", command=command)
+    return calling("bash", description=f"Do {command}", command=command)
 
 
 REPLIES = [
@@ -87,6 +87,7 @@ async def test_todos_file_changes_errors_and_results_are_shown(tmp_path: Path, v
             for scheme in ("light", "dark"):
                 await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
                 await expect(todos.get_by_role("img", name="Done")).to_have_count(2)
+                await page.get_by_role("button", name="Worked").click()
                 await page.get_by_role("button", name="Edited notes.md").click()
                 lines = page.locator("pre").filter(has_text="−").locator("div")
                 await expect(lines).to_have_text([" one", "−two", "+2"])

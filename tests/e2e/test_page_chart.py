@@ -35,6 +35,7 @@ async def test_the_chart_starter_runs_code_and_presents_files(server: RunningSer
 
     files = page.get_by_role("list", name="Files")
     for _ in range(2):
+        await page.get_by_role("button", name="Worked").click()
         await expect(page.get_by_role("button", name="Wrote sales.csv")).to_be_visible()
         image = files.get_by_role("img", name="chart.png")
         await expect(image).to_be_visible()
@@ -52,7 +53,7 @@ async def test_the_slides_starter_uses_a_skill(server: RunningServer, visitor: V
     page = await visitor.open(server.url, reduced_motion="reduce")
     await page.get_by_role("button", name="Create slides with a skill").click()
     await expect(page.get_by_text("Response complete")).to_be_attached(timeout=ANSWER_TIMEOUT_MS)
-    await page.get_by_role("button", name="make_deck.py").click()
+    await page.get_by_role("button", name="Make the deck and check it").click()
     await expect(page.get_by_text("3 slides, no problems")).to_be_visible()
     async with page.expect_download() as started:
         await page.get_by_role("link", name="Download drinks.pptx").click()

@@ -1,6 +1,7 @@
 """The message composer in a real browser: attachments, mentions, suggestions, models and modes."""
 
 import json
+from base64 import b64decode
 from pathlib import Path
 
 from playwright.async_api import expect
@@ -10,6 +11,7 @@ from tests.e2e.server_process import RunningServer
 from tests.e2e.support import Visitor, send_message, serious_violations, serve_model, wait_for_answer
 
 FOLDER = "/mnt/user-data/uploads"
+PICTURE = b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==")
 DISPATCH_FILE = """([name, type]) => {
     const transfer = new DataTransfer();
     transfer.items.add(new File(["a,b\\n1,2\\n"], name, { type: "text/csv" }));
@@ -22,7 +24,6 @@ DISPATCH_FILE = """([name, type]) => {
 
 
 async def test_files_are_attached_by_drop_paste_and_file_picker(tmp_path: Path, visitor: Visitor) -> None:
-    visitor.ignored_messages = "413"  # the server refuses the file if the page does not know the limits yet
     async with ScriptedServer(["Thanks."]) as model:
         limits = {"max_files": 3, "max_file_size": 1000, "max_total_size": 2000}
         with serve_model(tmp_path, model, uploads=limits) as server:
@@ -34,7 +35,14 @@ async def test_files_are_attached_by_drop_paste_and_file_picker(tmp_path: Path, 
             await page.locator("input[type=file]").set_input_files(
                 [{"name": "large.csv", "mimeType": "text/csv", "buffer": b"a" * 1001}]
             )
-            await expect(page.get_by_role("alert").last).to_have_text("Too large")
+            await expect(page.get_by_role("alert").last).to_have_text("Too large. The limit is 1 kB per file.")
+            picture = {"name": "dot.png", "mimeType": "image/png", "buffer": PICTURE}
+            await page.locator("input[type=file]").set_input_files([picture])
+            await expect(page.get_by_role("list", name="Attached files").locator("img")).to_be_visible()
+            # Nothing is created before the message is sent.
+            await expect(page.get_by_role("heading", name="What are we working on?")).to_be_visible()
+            threads = await page.request.post(f"{server.url}/api/threads/search", data={})
+            assert await threads.json() == []
             assert await serious_violations(page) == []
             for name in ("large.csv", "pasted.csv"):
                 await page.get_by_role("button", name=f"Remove {name}").click()
@@ -44,6 +52,10 @@ async def test_files_are_attached_by_drop_paste_and_file_picker(tmp_path: Path, 
                 await expect(page.get_by_role("link", name="dropped.csv")).to_be_visible()
                 await expect(page.get_by_text("pasted.csv")).to_have_count(0)
                 await page.reload()
+            await page.get_by_role("button", name="dot.png").click()
+            await expect(page.get_by_role("dialog", name="dot.png").get_by_role("img")).to_be_visible()
+            assert await serious_violations(page) == []
+            await page.keyboard.press("Escape")
             assert "dropped.csv" in json.dumps(model.requests[0].messages)
 
 

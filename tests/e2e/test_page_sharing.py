@@ -67,6 +67,8 @@ async def create_link(page: Page) -> str:
 
 async def check_shared_thread(reader: Page) -> None:
     await expect(reader.get_by_role("heading", name="write about herons", level=1)).to_be_visible()
+    # It opens at its top, to be read.
+    await expect(reader.locator("[data-said]").first).to_be_in_viewport()
     await expect(reader.get_by_text("Here is your report.")).to_be_visible()
     await expect(reader.get_by_text("Nobody else hears this.")).to_have_count(0)
     await expect(reader.get_by_role("textbox")).to_have_count(0)

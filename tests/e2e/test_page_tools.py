@@ -42,14 +42,18 @@ async def test_an_approved_call_is_executed(tmp_path: Path, visitor: Visitor) ->
         await expect(page.get_by_role("status").filter(has_text="Approval needed")).to_be_attached()
         assert await serious_violations(page) == []
 
-        await approval_request(page).get_by_role("button", name="Approve").focus()
+        await approval_request(page).get_by_role("button", name="Allow once").focus()
         await page.keyboard.press("Enter")
         await expect(page.get_by_text("Two kilobytes.")).to_be_visible()
         assert tool_results(model) == ["2.0 KB"]
         await expect(approval_request(page)).to_have_count(0)
         await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
-        await page.get_by_role("button", name="Used format_size").click()
-        await expect(page.get_by_text("2.0 KB")).to_be_visible()
+        for _ in range(2):
+            card = page.get_by_role("button", name="Used format_size")
+            await expect(card).to_contain_text("Allowed by you, ")
+            await card.click()
+            await expect(page.get_by_text("2.0 KB")).to_be_visible()
+            await page.reload()
 
 
 async def test_an_edited_call_is_executed_with_the_new_arguments(tmp_path: Path, visitor: Visitor) -> None:
@@ -57,13 +61,13 @@ async def test_an_edited_call_is_executed_with_the_new_arguments(tmp_path: Path,
         page = await visitor.open(url, reduced_motion="reduce")
         await send_message(page, "how much is it?")
         await approval_request(page).get_by_role("button", name="Edit").click()
-        arguments = approval_request(page).get_by_role("textbox", name="Arguments")
+        arguments = approval_request(page).get_by_role("textbox", name="Size")
         await expect(arguments).to_be_focused()
         assert await serious_violations(page) == []
-        await arguments.fill('{"size": 5120')
+        await arguments.fill("large")
         await page.keyboard.press("Control+Enter")
-        await expect(approval_request(page).get_by_role("alert")).to_contain_text("Not a valid JSON object")
-        await arguments.fill('{"size": 5120}')
+        await expect(approval_request(page).get_by_role("alert")).to_contain_text("Not a valid value")
+        await arguments.fill("5120")
         await page.keyboard.press("Control+Enter")
 
         await expect(page.get_by_text("Five kilobytes.")).to_be_visible()
@@ -80,17 +84,17 @@ async def test_a_rejected_call_is_not_executed_and_the_model_gets_the_reason(tmp
     async with serve_approval_tool(tmp_path, [TOOL_CALL, "As you like."]) as (url, model):
         page = await visitor.open(url, reduced_motion="reduce")
         await send_message(page, "how much is it?")
-        await approval_request(page).get_by_role("button", name="Reject").click()
+        await approval_request(page).get_by_role("button", name="Deny").click()
         await expect(approval_request(page).get_by_role("textbox", name="Reason")).to_be_focused()
         await page.keyboard.press("Escape")
-        await expect(approval_request(page).get_by_role("button", name="Reject")).to_be_focused()
+        await expect(approval_request(page).get_by_role("button", name="Deny")).to_be_focused()
         await page.keyboard.press("Enter")
         await page.keyboard.type("I know already")
         await page.keyboard.press("Enter")
 
         await expect(page.get_by_text("As you like.")).to_be_visible()
         assert tool_results(model)[0].endswith("I know already")
-        await expect(page.get_by_role("button", name="You rejected format_size")).to_be_visible()
+        await expect(page.get_by_role("button", name="You denied format_size")).to_be_visible()
         await expect(page.get_by_role("alert")).to_have_count(0)
 
 
@@ -108,7 +112,7 @@ async def test_an_approval_request_is_shown_again_after_a_reload(tmp_path: Path,
         await expect(phone.get_by_role("group", name="需要批准")).to_be_visible()
         assert await serious_violations(phone) == []
         assert await phone.evaluate("document.documentElement.scrollWidth") <= 390
-        await phone.get_by_role("button", name="批准").click()
+        await phone.get_by_role("button", name="允许一次").click()
         await expect(phone.get_by_text("Two kilobytes.")).to_be_visible()
         await page.reload()
         await expect(page.get_by_text("Two kilobytes.")).to_be_visible()
@@ -122,9 +126,9 @@ async def test_several_calls_are_decided_separately(tmp_path: Path, visitor: Vis
         await send_message(page, "how much is it?")
         await expect(approval_request(page).get_by_role("listitem")).to_have_count(2)
         first, second = await approval_request(page).get_by_role("listitem").all()
-        await first.get_by_role("button", name="Approve").click()
-        await expect(second.get_by_role("button", name="Approve")).to_be_focused()
-        await second.get_by_role("button", name="Reject").click()
+        await first.get_by_role("button", name="Allow once").click()
+        await expect(second.get_by_role("button", name="Allow once")).to_be_focused()
+        await second.get_by_role("button", name="Deny").click()
         await page.keyboard.press("Enter")
         assert await serious_violations(page) == []
         await expect(approval_request(page).get_by_role("button", name="Continue")).to_be_focused()
@@ -150,7 +154,7 @@ async def test_command_output_is_streamed(tmp_path: Path, visitor: Visitor) -> N
     async with serve_approval_tool(tmp_path, [command_call, "Counted."]) as (url, _):
         page = await visitor.open(url, reduced_motion="reduce")
         await send_message(page, "count")
-        running = page.get_by_role("button", name="Running echo")
+        running = page.get_by_role("button", name="Count on")
         await expect(running).to_have_attribute("aria-expanded", "true")
         await expect(page.get_by_text("42", exact=True)).to_be_visible()
         assert await serious_violations(page) == []
@@ -158,8 +162,7 @@ async def test_command_output_is_streamed(tmp_path: Path, visitor: Visitor) -> N
         thread = page.url.rsplit("/", 1)[1]
         (tmp_path / f"users/local/threads/{thread}/user-data/workspace/go").touch()
         await expect(page.get_by_text("Counted.")).to_be_visible()
-        await expect(running).to_have_count(0)
-        ran = page.get_by_role("button", name="Ran echo")
+        ran = page.get_by_role("button", name="Count on")
         await expect(ran).to_have_attribute("aria-expanded", "false")
         await ran.click()
         await expect(page.locator("pre").last).to_have_text("42\n43")
@@ -174,7 +177,7 @@ async def test_a_run_keeps_its_mode_after_approval_on_another_page(tmp_path: Pat
         await expect(approval_request(page)).to_be_enabled()
         # In another browser, only the server knows the mode of the run.
         other = await visitor.open(page.url, reduced_motion="reduce")
-        await approval_request(other).get_by_role("button", name="Approve").click()
+        await approval_request(other).get_by_role("button", name="Allow once").click()
         await expect(other.get_by_text("Two kilobytes.")).to_be_visible()
         first, second = [{tool["function"]["name"] for tool in request.body["tools"]} for request in model.requests]
         assert {"write_todos", "task"} <= first

@@ -13,7 +13,7 @@ import pytest
 from deerflow.config.source import open_source
 from deerflow.gateway.app import create_app
 from deerflow.harness import open_harness
-from deerflow.testing import ScriptedModel, thinking
+from deerflow.testing import ScriptedModel, calling, in_parallel, thinking
 
 
 @asynccontextmanager
@@ -129,6 +129,37 @@ async def test_pages_contain_the_thinking_time(tmp_path: Path) -> None:
         await send_message(http, "2")
         thought = {said["message"]["content"]: said["thought_ms"] for said in (await get_page(http))["data"]}
         assert thought["One."] >= 0 and thought["Two."] is None
+
+
+async def test_pages_contain_the_duration_of_each_tool_call_of_a_step_with_a_long_one(tmp_path: Path) -> None:
+    calls = in_parallel(calling("bash", description="long", command="sleep 1"), calling("ls", path="/mnt/user-data"))
+    quick = calling("ls", path="/mnt/user-data")
+    async with open_thread(tmp_path, calls, quick, "Done.") as http:
+        await send_message(http, "1")
+        results = [said for said in (await get_page(http))["data"] if said["message"]["type"] == "tool"]
+        took = [(said["message"]["name"], said["took_ms"]) for said in results]
+        assert [name for name, _ in took] == ["bash", "ls", "ls"]
+        (_, long), (_, beside), (_, alone) = took
+        assert long >= 1000 > beside and alone is None
+
+
+async def test_threads_without_messages_can_be_left_out_of_a_search(tmp_path: Path) -> None:
+    async with open_thread(tmp_path, "One.") as http:
+        await send_message(http, "1")
+        await http.post("http://127.0.0.1/api/threads", json={"thread_id": "files-only"})
+        for wanted, ids in ((True, {"t"}), (False, {"files-only"}), (None, {"t", "files-only"})):
+            found = await http.post("http://127.0.0.1/api/threads/search", json={"has_messages": wanted})
+            assert {thread["thread_id"] for thread in found.json()} == ids
+            count = await http.post("http://127.0.0.1/api/threads/count", json={"has_messages": wanted})
+            assert count.json() == len(ids)
+
+
+async def test_the_upload_limits_are_known_before_there_is_a_thread(tmp_path: Path) -> None:
+    async with open_thread(tmp_path) as http:
+        limits = (await http.get("http://127.0.0.1/api/uploads/limits")).json()
+        await http.post("http://127.0.0.1/api/threads", json={"thread_id": "t"})
+        assert limits == (await http.get("/uploads/limits")).json()
+        assert limits["max_file_size"] > 0
 
 
 async def test_a_thread_is_copied_from_a_checkpoint(tmp_path: Path) -> None:

@@ -17,6 +17,9 @@ from pydantic import BaseModel, ValidationError
 
 from deerflow.domain.errors import (
     ModelError,
+    ModelKeyRejected,
+    ModelNotFound,
+    ModelQuotaExceeded,
     ModelRateLimited,
     ModelRejected,
     ModelStreamCut,
@@ -162,10 +165,10 @@ async def test_closing_the_model_aborts_an_active_answer() -> None:
     ("status", "error"),
     [
         (400, ModelRejected),
-        (401, ModelRejected),
-        (402, ModelRejected),
-        (403, ModelRejected),
-        (404, ModelRejected),
+        (401, ModelKeyRejected),
+        (402, ModelQuotaExceeded),
+        (403, ModelKeyRejected),
+        (404, ModelNotFound),
         (422, ModelRejected),
         (429, ModelRateLimited),
         (500, ModelUnavailable),

@@ -12,6 +12,7 @@ import { createAppRouter } from "@/app/routes";
 import { browserRetryPolicy } from "@/run/stream";
 import { createActions } from "@/state/actions/actions";
 import { AppProvider } from "@/state/context";
+import { keepDrafts, readDrafts } from "@/state/drafts";
 import { initialPage, reducePage } from "@/state/page";
 import { readPreferences, writePreferences } from "@/state/preferences";
 import { retryWhenAway } from "@/state/queries";
@@ -40,11 +41,19 @@ else {
 function workspace(): ReactNode {
   const store = createStore(
     reducePage,
-    initialPage(threadInPath(location.pathname) ?? null, readPreferences(localStorage), navigator.onLine),
+    {
+      ...initialPage(
+        threadInPath(location.pathname) ?? null,
+        readPreferences(localStorage),
+        navigator.onLine,
+      ),
+      drafts: readDrafts(localStorage),
+    },
     // Hidden pages get no animation frames but still update title and list.
     (callback) => (document.hidden ? setTimeout(callback, 500) : requestAnimationFrame(callback)),
   );
 
+  store.subscribe(keepDrafts(localStorage, () => store.get().drafts));
   const history = createBrowserHistory();
   const files = createFilesGateway(ask, sendFormInBrowser);
   const queries = new QueryClient({

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from langchain_core.messages import AIMessage
 
 from deerflow.domain.errors import (
+    ModelContextTooLong,
     ModelError,
+    ModelKeyRejected,
+    ModelNotFound,
+    ModelQuotaExceeded,
     ModelRateLimited,
     ModelRejected,
     ModelStreamCut,
@@ -15,12 +19,22 @@ from deerflow.domain.errors import (
     ModelUnavailable,
 )
 from deerflow.models.factory import ENTRY_KEY
-from deerflow.models.openai_compatible.vendors import parse_retry_after
+from deerflow.models.openai_compatible.vendors import find_rejection, parse_retry_after
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
 
-FailureReason: TypeAlias = Literal["rate_limited", "unavailable", "timeout", "stream_cut", "quota", "auth", "rejected"]
+FailureReason: TypeAlias = Literal[
+    "rate_limited",
+    "unavailable",
+    "timeout",
+    "stream_cut",
+    "quota",
+    "auth",
+    "unknown_model",
+    "too_long",
+    "rejected",
+]
 
 TRANSIENT = frozenset({"rate_limited", "unavailable", "timeout", "stream_cut"})
 OWN_ERRORS: Mapping[type[ModelError], FailureReason] = {  # most specific first
@@ -28,6 +42,10 @@ OWN_ERRORS: Mapping[type[ModelError], FailureReason] = {  # most specific first
     ModelTimeout: "timeout",
     ModelStreamCut: "stream_cut",
     ModelUnavailable: "unavailable",
+    ModelQuotaExceeded: "quota",
+    ModelKeyRejected: "auth",
+    ModelNotFound: "unknown_model",
+    ModelContextTooLong: "too_long",
     ModelRejected: "rejected",
     ModelError: "rejected",
 }
@@ -47,7 +65,6 @@ ERROR_NAMES: Mapping[str, FailureReason] = {  # classes of openai, anthropic, ht
     "ConnectionError": "unavailable",
     "APIError": "unavailable",
 }
-QUOTA_TEXTS = ("insufficient_quota", "exceeded your current quota", "credit balance is too low")
 RETRYABLE_STATUSES = frozenset({408, 409, 425})
 
 
@@ -68,11 +85,8 @@ class ModelFailure:
         """Return the failure as one of our errors."""
         if self.reason == "rate_limited":
             return ModelRateLimited(self.text, self.retry_after_s)
-        if self.reason == "timeout":
-            return ModelTimeout(self.text)
-        if self.reason == "stream_cut":
-            return ModelStreamCut(self.text)
-        return ModelUnavailable(self.text) if self.reason == "unavailable" else ModelRejected(self.text)
+        kinds = {reason: kind for kind, reason in OWN_ERRORS.items() if kind is not ModelError}
+        return kinds[self.reason](self.text)
 
 
 def classify_failure(error: Exception) -> ModelFailure | None:
@@ -88,7 +102,7 @@ def classify_failure(error: Exception) -> ModelFailure | None:
     named = next((ERROR_NAMES[name] for name in names if name in ERROR_NAMES), None)
     if named is None:
         return None
-    return ModelFailure("quota" if _is_about_quota(text) else named, text)
+    return ModelFailure("quota" if find_rejection(None, text) is ModelQuotaExceeded else named, text)
 
 
 def _find_status(error: Exception) -> int | None:
@@ -102,19 +116,12 @@ def _find_headers(error: Exception) -> Mapping[str, str]:
 
 
 def _reason_for_status(status: int, text: str) -> FailureReason:
-    # An exhausted quota is reported as 429 or 400 too, but retrying does not help.
-    if status == 402 or (status in (400, 403, 429) and _is_about_quota(text)):
-        return "quota"
-    if status == 429:
-        return "rate_limited"
-    if status in (401, 403):
-        return "auth"
     # An error within a stream carries the status of the response, which was successful.
-    return "unavailable" if status >= 500 or status < 400 or status in RETRYABLE_STATUSES else "rejected"
-
-
-def _is_about_quota(text: str) -> bool:
-    return any(word in text for word in QUOTA_TEXTS)
+    if status >= 500 or status < 400 or status in RETRYABLE_STATUSES:
+        return "unavailable"
+    reason = OWN_ERRORS[find_rejection(status, text)]
+    # An exhausted quota is reported as 429 too, but retrying does not help.
+    return "rate_limited" if status == 429 and reason != "quota" else reason
 
 
 def get_model_name(model: "BaseChatModel", message: AIMessage | None) -> str:

@@ -53,7 +53,7 @@ MIN_OUTPUT = 256
 OUTPUT_AFTER_THINKING = 512
 LIMIT_FIELDS = ("max_tokens", "max_output_tokens", "num_predict")
 """Fields for the output limit, as model classes name them."""
-FREE_FAILURES = frozenset({"rate_limited", "quota", "auth", "rejected"})
+FREE_FAILURES = frozenset({"rate_limited", "quota", "auth", "unknown_model", "too_long", "rejected"})
 """Failures before the endpoint does any work, which cost nothing."""
 
 

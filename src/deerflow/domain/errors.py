@@ -52,6 +52,22 @@ class ModelRejected(ModelError):
     """The endpoint rejected the request (credentials, unknown model, invalid parameters)."""
 
 
+class ModelKeyRejected(ModelRejected):
+    """The endpoint rejected the API key, or the key has no access to the model."""
+
+
+class ModelQuotaExceeded(ModelRejected):
+    """The account has no quota or credit left; waiting does not help."""
+
+
+class ModelNotFound(ModelRejected):
+    """The endpoint has no model of this name."""
+
+
+class ModelContextTooLong(ModelRejected):
+    """The request is longer than the context window of the model."""
+
+
 class ModelRateLimited(ModelError):
     """The endpoint returned a rate limit error."""
 

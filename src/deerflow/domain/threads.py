@@ -37,6 +37,8 @@ class ThreadFilter:
     status: ThreadStatus | None = None
     sort_by: ThreadOrder = "updated_at"
     ascending: bool = False
+    has_messages: bool | None = None
+    """True for threads with a run or a title: others were created for files only."""
 
 
 @dataclass(frozen=True, slots=True)

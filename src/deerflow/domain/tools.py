@@ -85,3 +85,7 @@ class ToolLedger(Protocol):
     async def end(self, call: LedgerCall, outcome: object) -> None:
         """Record the outcome of a call."""
         ...
+
+    def note_duration(self, call: LedgerCall, seconds: float) -> None:
+        """Take note of the duration of a call, for people who read the thread."""
+        ...

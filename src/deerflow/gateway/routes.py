@@ -196,6 +196,13 @@ def load_uploads() -> APIRouter:
     return router
 
 
+def load_upload_limits() -> APIRouter:
+    """Import the router of /uploads."""
+    from deerflow.gateway.routers.threads.uploads import limits_router
+
+    return limits_router
+
+
 def load_search() -> APIRouter:
     """Import the router of /search."""
     from deerflow.gateway.routers.threads.messages import search_router
@@ -309,6 +316,7 @@ ROUTES = (
     LazyRouter(load_files, ("/threads/*/files",)),
     LazyRouter(load_previews, ("/threads/*/previews",)),
     LazyRouter(load_uploads, ("/threads/*/uploads",)),
+    LazyRouter(load_upload_limits, ("/uploads",)),
     features.sandbox_router,
     LazyRouter(load_search, ("/search",)),
     LazyRouter(load_usage, ("/threads/*/token-usage", "/threads/*/runs/*/token-usage", "/console")),

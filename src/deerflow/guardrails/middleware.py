@@ -62,9 +62,11 @@ def build_interrupt(request: ToolCallRequest, decision: GuardrailDecision) -> di
     """Return the interrupt value, in the shape that all clients know from approvals."""
     name, args = request.tool_call["name"], request.tool_call["args"]
     reasons = "; ".join(reason.message for reason in decision.reasons) or "the policy wants a person to decide"
-    action = ActionRequest(name=name, args=args, description=f"A person has to agree to {name}: {reasons}.")
+    action = ActionRequest(name=name, args=args, description=f"Approval needed for {name}: {reasons}.")
     review = ReviewConfig(action_name=name, allowed_decisions=["approve", "edit", "reject"])
-    return {**HITLRequest(action_requests=[action], review_configs=[review]), "asked_by": GUARDRAIL}
+    request_value = HITLRequest(action_requests=[action], review_configs=[review])
+    codes = [{"code": reason.code, "message": reason.message} for reason in decision.reasons]
+    return {**request_value, "asked_by": GUARDRAIL, "reasons": codes}
 
 
 def apply_edit(request: ToolCallRequest, action: Mapping[str, Any]) -> ToolCallRequest | ToolMessage:

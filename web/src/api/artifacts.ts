@@ -2,6 +2,8 @@
 export interface FileUrls {
   artifact(path: string, how?: { readonly download?: boolean }): string;
   preview(path: string): string;
+  /** A small version of an image; missing for readers of a share link. */
+  thumbnail?(path: string, size: number): string;
   /** The saved copy of a web page; missing for readers of a share link. */
   webPage?(url: string): string;
 }
@@ -10,6 +12,8 @@ export function fileUrls(threadId: string): FileUrls {
   return {
     artifact: (path, how) => artifactUrl(threadId, path, how),
     preview: (path) => previewUrl(threadId, path),
+    thumbnail: (path, size) =>
+      `${artifactUrl(threadId, path).replace("/artifacts/", "/thumbnails/")}?size=${size}`,
     webPage: (url) => webPageUrl(threadId, url),
   };
 }

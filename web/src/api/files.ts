@@ -10,7 +10,7 @@ type UploadAnswer = Schemas["UploadAnswer"];
 
 export interface FilesGateway {
   /** Null if the server does not report limits. */
-  uploadLimits(threadId: string): Promise<UploadLimits | null>;
+  uploadLimits(): Promise<UploadLimits | null>;
   upload(
     threadId: string,
     file: File,
@@ -41,8 +41,8 @@ export type SendForm = (
 
 export function createFilesGateway(fetch: Fetch, sendForm: SendForm): FilesGateway {
   return {
-    async uploadLimits(threadId) {
-      return orNull(requestJson<UploadLimits>(fetch, `${uploadsOf(threadId)}/limits`));
+    async uploadLimits() {
+      return orNull(requestJson<UploadLimits>(fetch, "/api/uploads/limits"));
     },
 
     async upload(threadId, file, onProgress, signal) {

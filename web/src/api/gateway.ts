@@ -2,6 +2,7 @@
 
 import { agentOfRun, assistantFields, LEAD_AGENT_ONLY } from "@/api/assistants";
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
+import { isRecord } from "@/api/json";
 import { type MessagePage, toMessagePage } from "@/api/messagePage";
 import { type QueuedMessage, queuedMetadata } from "@/api/queuedMessage";
 import { type SentFile, withFiles } from "@/api/sentFiles";
@@ -11,6 +12,7 @@ import {
   RUN_QUERY,
   type SandboxInfo,
   type Starter,
+  type WireError,
   type WireMessagePage,
   type WireRun,
   type WireThread,
@@ -72,7 +74,7 @@ export interface Gateway {
   sandbox(): Promise<SandboxInfo>;
   models(): Promise<ModelsAnswer>;
   starters(model: string | null): Promise<readonly Starter[]>;
-  /** List threads, latest activity first, filtered by metadata. */
+  /** List threads with messages, latest activity first, filtered by metadata. */
   threads(limit: number, offset?: number, metadata?: object): Promise<readonly WireThread[]>;
   /** Merge into a thread's metadata. */
   updateThread(threadId: string, metadata: object): Promise<void>;
@@ -89,6 +91,8 @@ export interface Gateway {
   unfinishedRuns(threadId: string): Promise<readonly WireRun[]>;
   /** Load the custom events of a run. */
   reports(threadId: string, runId: string): Promise<readonly unknown[]>;
+  /** Return the error of a failed run with its name; the run itself has only the text. */
+  runError(threadId: string, runId: string): Promise<WireError | null>;
   /** Return the checkpoint before a run. */
   beginningOf(threadId: string, runId: string): Promise<string | null>;
   /** Return the checkpoint after a run. */
@@ -123,7 +127,11 @@ export function createGateway(fetch: Fetch, assistants = LEAD_AGENT_ONLY): Gatew
     },
 
     threads: (limit, offset = 0, metadata = {}) =>
-      requestJson(fetch, `${GRAPH}/threads/search`, jsonBody({ limit, offset, metadata })),
+      requestJson(
+        fetch,
+        `${GRAPH}/threads/search`,
+        jsonBody({ limit, offset, metadata, has_messages: true }),
+      ),
 
     async updateThread(threadId, metadata) {
       await request(fetch, thread(threadId), jsonBody({ metadata }, "PATCH"));
@@ -185,6 +193,12 @@ export function createGateway(fetch: Fetch, assistants = LEAD_AGENT_ONLY): Gatew
       return found;
     },
 
+    async runError(threadId, runId) {
+      const path = `${thread(threadId)}/runs/${encodeURIComponent(runId)}/events?event_types=error&limit=1`;
+      const { data } = await requestJson<ReportPage>(fetch, path);
+      return isRecord(data[0]?.data) ? data[0].data : null;
+    },
+
     async beginningOf(threadId, runId) {
       const first = await checkpointOf(threadId, { source: "input", deerflow_run: runId });
       if (first !== null) return first;
@@ -235,6 +249,7 @@ function runBody(settings: RunSettings, checkpoint: string | null = null) {
     },
     // Lets a page that loads later resume the run with the same settings.
     metadata: {
+      ...(model !== null && { deerflow_model: model }),
       ...(planMode && { deerflow_plan: true }),
       ...(subagents && { deerflow_subagents: true }),
       ...(checkpoint !== null && { deerflow_from: checkpoint }),

@@ -5,9 +5,13 @@ import type { ThreadValues, WireMessagePage } from "@/api/wire";
 /** Metadata of a message. */
 export interface MessageMetadata {
   readonly runId: string;
+  /** Start of that run (ms). */
+  readonly runStartedAt?: number | null;
   /** Time of completion (ms). */
   readonly at: number;
   readonly thoughtMs: number | null;
+  /** Duration of the call it is the result of, if that or another of the step took a second (ms). */
+  readonly tookMs?: number | null;
   /** The run that branched off before this message. */
   readonly supersededBy: string | null;
 }
@@ -21,10 +25,18 @@ export interface MessagePage extends ThreadValues {
 }
 
 export function toMessagePage({ data, values, before, heard }: WireMessagePage): MessagePage {
-  const metadata = data.flatMap(({ message, run_id, created_at, thought_ms, left_behind_by }) => {
-    const about = { runId: run_id, at: Date.parse(created_at), thoughtMs: thought_ms };
-    return message.id == null ? [] : [[message.id, { ...about, supersededBy: left_behind_by }] as const];
-  });
+  const metadata = data.flatMap(
+    ({ message, run_id, run_started_at, created_at, thought_ms, took_ms, left_behind_by }) => {
+      const about = {
+        runId: run_id,
+        runStartedAt: Date.parse(run_started_at),
+        at: Date.parse(created_at),
+        thoughtMs: thought_ms,
+        tookMs: took_ms,
+      };
+      return message.id == null ? [] : [[message.id, { ...about, supersededBy: left_behind_by }] as const];
+    },
+  );
   return {
     ...values,
     messages: data.map(({ message }) => message),

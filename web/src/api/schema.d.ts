@@ -291,6 +291,7 @@ export interface components {
       };
       readonly ids?: (readonly string[]) | null;
       readonly status?: ("idle" | "busy" | "interrupted" | "error") | null;
+      readonly has_messages?: boolean | null;
     };
     readonly Counts: {
       readonly added: number;
@@ -1164,8 +1165,11 @@ export interface components {
       };
       readonly run_id: string;
       /** Format: date-time */
+      readonly run_started_at: string;
+      /** Format: date-time */
       readonly created_at: string;
       readonly thought_ms: number | null;
+      readonly took_ms: number | null;
       readonly left_behind_by: string | null;
     };
     readonly SandboxFeature: {
@@ -1247,6 +1251,7 @@ export interface components {
       };
       readonly ids?: (readonly string[]) | null;
       readonly status?: ("idle" | "busy" | "interrupted" | "error") | null;
+      readonly has_messages?: boolean | null;
       /** @default 100 */
       readonly limit?: number;
       /** @default 0 */

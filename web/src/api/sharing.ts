@@ -92,6 +92,7 @@ export function readingGateway(shared: SharedApi): Gateway {
     newestRun: async () => null,
     unfinishedRuns: async () => [],
     reports: async () => [],
+    runError: async () => null,
     threads: async () => [],
     starters: async () => [],
     sandbox: refuse,

@@ -138,6 +138,8 @@ export interface Changes {
   readonly values?: ThreadValues;
   /** Reasoning time per message. */
   readonly thought_ms?: Readonly<Record<string, number>>;
+  /** Duration of tool calls, by the id of the result. */
+  readonly took_ms?: Readonly<Record<string, number>>;
 }
 
 /** One event of a run. */

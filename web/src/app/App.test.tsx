@@ -342,3 +342,17 @@ test("an error is shown when the thread list fails to load", async () => {
   showPage(fakeGateway({ threads: async () => Promise.reject(new NetworkError("away")) }));
   expect(await screen.findByText("Couldn’t load threads")).toBeTruthy();
 });
+
+test("a key opens a new thread, a question mark the list of keys, and the tab says that a run is active", async () => {
+  const stream = openStream();
+  showPage(fakeGateway({ startRun: async () => stream.response }));
+  await userEvent.type(await screen.findByRole("textbox"), "hi?{Enter}");
+  await waitFor(() => expect(document.title).toMatch(/^● /));
+  stream.write(encodeEvent(1, ["end", null]));
+  await waitFor(() => expect(document.title).not.toMatch(/^● /));
+  await userEvent.keyboard("{Control>}{Shift>}o{/Shift}{/Control}");
+  expect(await screen.findByText("What are we working on?")).toBeTruthy();
+  (document.activeElement as HTMLElement).blur();
+  await userEvent.keyboard("?");
+  expect(await screen.findByRole("heading", { name: "Keyboard shortcuts" })).toBeTruthy();
+});

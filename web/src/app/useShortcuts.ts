@@ -1,5 +1,6 @@
 /** Global keyboard shortcuts. */
 
+import { useNavigate } from "@tanstack/react-router";
 import { useEffect } from "react";
 import { useToggleList } from "@/layout/useToggleList";
 import { useActions, usePage } from "@/state/context";
@@ -9,6 +10,7 @@ export function useShortcuts(): void {
   const actions = useActions();
   const toggleList = useToggleList();
   const togglePanel = useTogglePanel();
+  const navigate = useNavigate();
   const paletteOpen = usePage((page) => page.paletteOpen);
 
   useEffect(() => {
@@ -16,11 +18,17 @@ export function useShortcuts(): void {
       b: toggleList,
       k: () => actions.setPaletteOpen(!paletteOpen),
       ".": togglePanel,
+      "shift+o": () => void actions.open(null),
     };
+    const showKeys = () => void navigate({ to: "/settings", hash: "keyboard" });
     const onKeyDown = (event: KeyboardEvent) => {
       // Already handled, for example by an open menu.
       if (event.defaultPrevented || event.isComposing) return;
-      const command = event.ctrlKey || event.metaKey ? commands[event.key.toLowerCase()] : undefined;
+      const held = event.ctrlKey || event.metaKey;
+      const name = `${event.shiftKey ? "shift+" : ""}${event.key.toLowerCase()}`;
+      // A question mark needs Shift on some keyboards.
+      const help = event.key === "?" && !held && !isInField(event.target) ? showKeys : undefined;
+      const command = held ? commands[name] : help;
       if (command !== undefined) {
         event.preventDefault();
         command();
@@ -30,7 +38,12 @@ export function useShortcuts(): void {
     };
     window.addEventListener("keydown", onKeyDown);
     return () => window.removeEventListener("keydown", onKeyDown);
-  }, [actions, toggleList, togglePanel, paletteOpen]);
+  }, [actions, navigate, toggleList, togglePanel, paletteOpen]);
+}
+
+/** In a field the key is text. */
+function isInField(target: EventTarget | null): boolean {
+  return target instanceof Element && target.closest("input, textarea, [contenteditable]") !== null;
 }
 
 /** Escape closes a dialog instead. */

@@ -4,6 +4,9 @@ import type { Language } from "@/i18n/i18n";
 
 const SIZE_UNITS = ["byte", "kilobyte", "megabyte", "gigabyte"] as const;
 
+/** Shorter durations are not worth showing. */
+export const SHOWN_FROM_MS = 1000;
+
 /** Format as "0.4 s", "8 s" or "2 min 5 s". */
 export function formatDuration(ms: number, language: Language): string {
   const unit = (value: number, name: "second" | "minute", digits = 0) =>

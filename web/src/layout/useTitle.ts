@@ -2,8 +2,9 @@
 
 import { useEffect } from "react";
 
-export function useTitle(title: string | null): void {
+/** `mark` stands before the title, such as the number of threads that wait for the user. */
+export function useTitle(title: string | null, mark = ""): void {
   useEffect(() => {
-    document.title = title === null ? "DeerFlow" : `${title} · DeerFlow`;
-  }, [title]);
+    document.title = `${mark}${title === null ? "DeerFlow" : `${title} · DeerFlow`}`;
+  }, [title, mark]);
 }

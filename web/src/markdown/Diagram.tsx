@@ -1,43 +1,71 @@
 /** A Mermaid diagram; shows the source if rendering fails. */
 
-import { memo, useEffect, useState } from "react";
+import { Download } from "lucide-react";
+import { lazy, memo, Suspense, useEffect, useState } from "react";
 import { useStrings } from "@/i18n/context";
 import { CodeBlock } from "@/markdown/CodeBlock";
-import { type Drawn, drawDiagram } from "@/markdown/diagrams";
+import { type Drawn, drawDiagram, knownDiagram } from "@/markdown/diagrams";
+import { CopyButton } from "@/ui/CopyButton";
+import { saveFile } from "@/ui/dom/saveFile";
+import { useIsDark } from "@/ui/dom/useIsDark";
+import { IconButton } from "@/ui/IconButton";
+
+const Lightbox = lazy(() => import("@/ui/Lightbox"));
 
 export const Diagram = memo(function Diagram({ source }: { source: string }) {
   const strings = useStrings();
-  const [drawn, setDrawn] = useState<Drawn | null>(null);
-  const [shown, setShown] = useState(false);
+  const drawn = useDiagram(source);
+  const [sourceShown, setSourceShown] = useState(false);
+  const [enlarged, setEnlarged] = useState(false);
 
+  const code = <CodeBlock code={source} language="mermaid" settled />;
+  if (drawn === null) return code;
+  return (
+    <figure className="diagram">
+      <button
+        type="button"
+        onClick={() => setEnlarged(true)}
+        title={strings.enlarge}
+        className="diagram-picture"
+      >
+        <img src={drawn.image} width={drawn.width} height={drawn.height} alt={strings.diagram} />
+      </button>
+      <figcaption className="diagram-actions">
+        <button type="button" aria-expanded={sourceShown} onClick={() => setSourceShown(!sourceShown)}>
+          {strings.diagramSource}
+        </button>
+        <CopyButton text={source} label={strings.copySource} />
+        <IconButton icon={Download} label={strings.downloadSvg} onClick={() => save(drawn)} />
+      </figcaption>
+      {sourceShown && code}
+      {enlarged && (
+        <Suspense>
+          <Lightbox image={drawn.image} label={strings.diagram} scalable onClose={() => setEnlarged(false)}>
+            <IconButton icon={Download} label={strings.downloadSvg} onClick={() => save(drawn)} />
+          </Lightbox>
+        </Suspense>
+      )}
+    </figure>
+  );
+});
+
+/** Return the drawing in the current theme; the last one stays until a new one is ready. */
+function useDiagram(source: string): Drawn | null {
+  const dark = useIsDark();
+  const [drawn, setDrawn] = useState<Drawn | null>(() => knownDiagram(source, dark));
   useEffect(() => {
     let wanted = true;
-    drawDiagram(source).then(
+    drawDiagram(source, dark).then(
       (picture) => wanted && setDrawn(picture),
       () => undefined,
     );
     return () => {
       wanted = false;
     };
-  }, [source]);
+  }, [source, dark]);
+  return drawn;
+}
 
-  const code = <CodeBlock code={source} language="mermaid" settled />;
-  if (drawn === null) return code;
-  return (
-    <figure>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a wide diagram must be scrollable by keyboard */}
-      <div className="diagram" tabIndex={0}>
-        <img src={drawn.image} width={drawn.width} height={drawn.height} alt={strings.diagram} />
-      </div>
-      <button
-        type="button"
-        aria-expanded={shown}
-        onClick={() => setShown(!shown)}
-        className="mt-1 text-small text-faint hover:text-ink"
-      >
-        {strings.diagramSource}
-      </button>
-      {shown && code}
-    </figure>
-  );
-});
+function save({ svg }: Drawn): void {
+  saveFile({ name: "diagram.svg", type: "image/svg+xml", text: svg });
+}

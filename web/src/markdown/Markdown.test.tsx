@@ -1,4 +1,5 @@
-import { render, screen } from "@testing-library/react";
+import { render, screen, within } from "@testing-library/react";
+import userEvent from "@testing-library/user-event";
 import type { ReactNode } from "react";
 import { expect, test } from "vitest";
 import { fileUrls } from "@/api/artifacts";
@@ -87,4 +88,33 @@ test("a citation links to its page and to the saved copy", () => {
   expect(screen.getByRole("link", { name: "Heat" })).toHaveProperty("href", "https://example.org/heat?a=1");
   const kept = screen.getByRole("link", { name: "View saved copy" });
   expect(kept.getAttribute("href")).toContain("/web-pages/at?url=https%3A%2F%2Fexample.org%2Fheat%3Fa%3D1");
+});
+
+test("footnotes are numbered by their first mark and listed below the text", () => {
+  const text =
+    "One[^late] two[^1] again[^late].\n\n[^1]: First *note*.\n[^late]: A longer\nnote.\n\n  Second part.\n";
+  const container = show(text);
+  const marks = screen.getAllByRole("button", { name: /^Footnote/ });
+  expect(marks.map((mark) => mark.textContent)).toEqual(["1", "2", "1"]);
+  const notes = within(screen.getByRole("list", { name: "Footnotes" })).getAllByRole("listitem");
+  expect(notes.map((note) => note.textContent)).toEqual(["A longer\nnote.Second part.", "First note."]);
+  expect(container.textContent).not.toContain("[^");
+});
+
+test("a mark without a note stays as it was written, and a growing text shows labels", () => {
+  const container = show("A[^x] mark.");
+  expect(container.textContent).toBe("A[x] mark.");
+  const growing = render(inPage(<Markdown text={"A[^1].\n\n[^1]: so far"} growing />)).container;
+  expect(growing.textContent).toBe("A[1].1 so far");
+  expect(growing.querySelector("ol")).toBeNull();
+});
+
+test("a footnote leads to its note and back", async () => {
+  Element.prototype.scrollIntoView = () => undefined;
+  show("Text[^1].\n\n[^1]: Note.");
+  const mark = screen.getByRole("button", { name: "Footnote 1" });
+  await userEvent.click(mark);
+  expect(document.activeElement?.textContent).toBe("Note.");
+  await userEvent.click(screen.getByRole("button", { name: "Back to mark 1" }));
+  expect(document.activeElement).toBe(mark);
 });

@@ -1,6 +1,6 @@
 /** Renders Markdown. */
 
-import { memo, useRef } from "react";
+import { memo, useId, useMemo, useRef } from "react";
 import {
   allBlocks,
   type Block,
@@ -9,15 +9,26 @@ import {
   openBlock,
   splitBlocks,
 } from "@/markdown/blocks";
+import { FootnoteList, FootnotesProvider, footnotesOf } from "@/markdown/footnotes";
 import { renderTokens } from "@/markdown/render";
 
 export const Markdown = memo(function Markdown({ text, growing }: { text: string; growing: boolean }) {
+  const id = useId();
   const blocks = useBlocks(normaliseLines(text), growing);
+  // Notes are numbered when the text is complete: it is not searched for every token.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the blocks of a complete text depend on the text alone
+  const footnotes = useMemo(
+    () => ({ id, notes: growing ? [] : footnotesOf(text, blocks) }),
+    [id, growing, growing ? "" : text],
+  );
   return (
     <div className="prose">
-      {blocks.map((block, index) => (
-        <BlockView key={block.start} block={block} settled={!growing || index < blocks.length - 1} />
-      ))}
+      <FootnotesProvider value={footnotes}>
+        {blocks.map((block, index) => (
+          <BlockView key={block.start} block={block} settled={!growing || index < blocks.length - 1} />
+        ))}
+        <FootnoteList render={({ tokens }) => renderTokens(tokens, true)} />
+      </FootnotesProvider>
     </div>
   );
 });

@@ -61,4 +61,4 @@ export function normaliseLines(text: string): string {
   return text.includes("\r") ? text.replace(/\r\n?/g, "\n") : text;
 }
 
-const DEFINITION = /^ {0,3}\[[^\]]+\]:\s*\S/m;
+const DEFINITION = /^ {0,3}\[(?!\^)[^\]]+\]:\s*\S/m;

@@ -4,28 +4,51 @@
  */
 
 import mermaid from "mermaid";
-
-mermaid.initialize({
-  startOnLoad: false,
-  securityLevel: "strict",
-  htmlLabels: false,
-  flowchart: { htmlLabels: false },
-  suppressErrorRendering: true,
-  theme: "neutral",
-  fontFamily: "sans-serif",
-});
+import type { DrawRequest } from "@/markdown/diagrams";
 
 let drawn = 0;
+// The settings of Mermaid are global: drawings are made one after the other.
+let last: Promise<unknown> = Promise.resolve();
 
-window.addEventListener("message", async ({ data, source, ports }) => {
-  if (source !== window.parent || typeof data !== "string") return;
-  const answer = (message: unknown) => ports[0]?.postMessage(message);
-  try {
-    const { svg } = await mermaid.render(`diagram-${++drawn}`, data);
-    answer({ svg });
-  } catch (error) {
-    answer({ problem: error instanceof Error ? error.message : String(error) });
-  }
+window.addEventListener("message", ({ data, source, ports }) => {
+  if (source !== window.parent || typeof data?.source !== "string") return;
+  last = last.then(async () => ports[0]?.postMessage(await draw(data as DrawRequest)));
 });
+
+async function draw({ source, dark, font, colours }: DrawRequest): Promise<object> {
+  mermaid.initialize({
+    startOnLoad: false,
+    securityLevel: "strict",
+    htmlLabels: false,
+    flowchart: { htmlLabels: false },
+    suppressErrorRendering: true,
+    theme: "base",
+    fontFamily: font,
+    themeVariables: {
+      darkMode: dark,
+      fontFamily: font,
+      fontSize: "14px",
+      background: colours.paper,
+      primaryColor: colours.node,
+      primaryTextColor: colours.ink,
+      primaryBorderColor: colours.border,
+      secondaryColor: colours.group,
+      tertiaryColor: colours.group,
+      tertiaryBorderColor: colours.border,
+      lineColor: colours.soft,
+      textColor: colours.ink,
+      edgeLabelBackground: colours.paper,
+      noteBkgColor: colours.note,
+      noteTextColor: colours.ink,
+      noteBorderColor: colours.border,
+    },
+  });
+  try {
+    const { svg } = await mermaid.render(`diagram-${++drawn}`, source);
+    return { svg };
+  } catch (error) {
+    return { problem: error instanceof Error ? error.message : String(error) };
+  }
+}
 
 window.parent.postMessage("ready to draw", "*");

@@ -8,15 +8,56 @@ const LONGEST = 20_000;
 export interface Drawn {
   /** Data URL of the image; nothing in it can run. */
   readonly image: string;
+  readonly svg: string;
   readonly width: number;
   readonly height: number;
 }
 
+/** What the frame needs to draw a diagram. */
+export interface DrawRequest {
+  readonly source: string;
+  readonly dark: boolean;
+  readonly font: string;
+  /** Colours of the page, as CSS. */
+  readonly colours: Readonly<Record<keyof typeof COLOURS, string>>;
+}
+
+/** Parts of a diagram and the variables of their colours. */
+const COLOURS = {
+  paper: "--paper",
+  ink: "--ink",
+  soft: "--ink-soft",
+  node: "--tint",
+  border: "--line-strong",
+  accent: "--accent",
+  note: "--warning-tint",
+  group: "--rail",
+} as const;
+
 let frame: Promise<Window> | null = null;
 
-/** Rejects for an invalid diagram. */
-export async function drawDiagram(source: string): Promise<Drawn> {
-  if (source.length > LONGEST) throw new Error("the diagram is too long");
+// A scrolled list creates its diagrams again: drawings are kept, so that their height is known at once.
+const KEPT = 50;
+const kept = new Map<string, Drawn>();
+
+/** Return a drawing that was made before. */
+export function knownDiagram(source: string, dark: boolean): Drawn | null {
+  return kept.get(`${dark}:${source}`) ?? null;
+}
+
+/** Draw a diagram in the colours of the page. Rejects for an invalid diagram. */
+export async function drawDiagram(source: string, dark: boolean): Promise<Drawn> {
+  const known = knownDiagram(source, dark);
+  if (known !== null) return known;
+  const drawn = await draw({ source, dark, font: pageFont(), colours: pageColours() });
+  const [oldest] = kept.keys();
+  if (kept.size >= KEPT && oldest !== undefined) kept.delete(oldest);
+  kept.set(`${dark}:${source}`, drawn);
+  return drawn;
+}
+
+async function draw(request: DrawRequest): Promise<Drawn> {
+  if (request.source.length > LONGEST) throw new Error("the diagram is too long");
   frame ??= openFrame();
   const window = await frame;
   const { port1, port2 } = new MessageChannel();
@@ -24,11 +65,28 @@ export async function drawDiagram(source: string): Promise<Drawn> {
     port1.onmessage = ({ data }) => resolve(data);
     setTimeout(() => reject(new Error("the diagram took too long")), TIMEOUT_MS);
   });
-  window.postMessage(source, "*", [port2]);
+  window.postMessage(request, "*", [port2]);
   const { svg } = (await answer) as { readonly svg?: unknown };
   port1.close();
   if (typeof svg !== "string") throw new Error("not a diagram");
   return picture(svg);
+}
+
+function pageFont(): string {
+  return getComputedStyle(document.body).fontFamily || "sans-serif";
+}
+
+/** Resolve the variables in an element: their values depend on the theme. */
+function pageColours(): DrawRequest["colours"] {
+  const probe = document.createElement("span");
+  document.body.append(probe);
+  const resolve = (variable: string) => {
+    probe.style.color = `var(${variable})`;
+    return getComputedStyle(probe).color;
+  };
+  const entries = Object.entries(COLOURS).map(([part, variable]) => [part, resolve(variable)] as const);
+  probe.remove();
+  return Object.fromEntries(entries) as DrawRequest["colours"];
 }
 
 function openFrame(): Promise<Window> {
@@ -63,5 +121,10 @@ function picture(svg: string): Drawn {
   const [width, height] = [Math.ceil(Number(box?.[1] ?? 600)), Math.ceil(Number(box?.[2] ?? 400))];
   // An image needs a size in pixels instead of "100%".
   const sized = svg.replace(/^<svg([^>]*?) width="100%"/, `<svg$1 width="${width}" height="${height}"`);
-  return { image: `data:image/svg+xml;charset=utf-8,${encodeURIComponent(sized)}`, width, height };
+  return {
+    image: `data:image/svg+xml;charset=utf-8,${encodeURIComponent(sized)}`,
+    svg: sized,
+    width,
+    height,
+  };
 }

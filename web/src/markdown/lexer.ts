@@ -1,6 +1,6 @@
-/** Markdown lexer: GFM with math in dollar signs or LaTeX brackets. */
+/** Markdown lexer: GFM with footnotes, and math in dollar signs or LaTeX brackets. */
 
-import { Marked, type Token, type TokenizerAndRendererExtension } from "marked";
+import { Marked, type Token, type TokenizerAndRendererExtension, type TokenizerThis } from "marked";
 
 export interface MathToken {
   readonly type: "math";
@@ -8,6 +8,19 @@ export interface MathToken {
   readonly text: string;
   /** Display math. */
   readonly block: boolean;
+}
+
+export interface FootnoteMark {
+  readonly type: "footnoteMark";
+  readonly raw: string;
+  readonly label: string;
+}
+
+export interface Footnote {
+  readonly type: "footnote";
+  readonly raw: string;
+  readonly label: string;
+  readonly tokens: Token[];
 }
 
 // Not amounts of money: no spaces inside the signs and no digit after the last.
@@ -27,7 +40,41 @@ const blockMath: TokenizerAndRendererExtension = {
   tokenizer: (text) => mathToken(BLOCK.exec(text), true),
 };
 
-const marked = new Marked({ extensions: [blockMath, inlineMath] });
+const LABEL = String.raw`\[\^([^\]\s^]{1,64})\]`;
+const FOOTNOTE_MARK = new RegExp(`^${LABEL}(?!:)`);
+// Further lines belong to a note until a blank line; indented paragraphs after it belong to it too.
+const FOOTNOTE = new RegExp(
+  `^ {0,3}${LABEL}:[ \\t]*(.*(?:\\n(?! {0,3}\\[\\^).*\\S.*)*(?:\\n+ {2,}.+)*)(?:\\n|$)`,
+);
+const FOOTNOTE_START = new RegExp(`(?:^|\\n) {0,3}${LABEL}:`);
+
+const footnoteMark: TokenizerAndRendererExtension = {
+  name: "footnoteMark",
+  level: "inline",
+  start: (text) => beginning(text, /\[\^/),
+  tokenizer(text): FootnoteMark | undefined {
+    const found = FOOTNOTE_MARK.exec(text);
+    return found === null ? undefined : { type: "footnoteMark", raw: found[0], label: found[1] ?? "" };
+  },
+};
+const footnote: TokenizerAndRendererExtension = {
+  name: "footnote",
+  level: "block",
+  start: (text) => beginning(text, FOOTNOTE_START),
+  tokenizer(this: TokenizerThis, text): Footnote | undefined {
+    const found = FOOTNOTE.exec(text);
+    if (found === null) return undefined;
+    const inside = (found[2] ?? "").replace(/\n {2,4}/g, "\n");
+    return {
+      type: "footnote",
+      raw: found[0],
+      label: found[1] ?? "",
+      tokens: this.lexer.blockTokens(inside, []),
+    };
+  },
+};
+
+const marked = new Marked({ extensions: [blockMath, inlineMath, footnote, footnoteMark] });
 
 export function lexer(text: string): Token[] {
   return marked.lexer(text);

@@ -9,7 +9,8 @@ import { CodeBlock } from "@/markdown/CodeBlock";
 import { Diagram } from "@/markdown/Diagram";
 import { decodeEntities } from "@/markdown/entities";
 import { Formula } from "@/markdown/Formula";
-import type { MathToken } from "@/markdown/lexer";
+import { FootnoteMark, FootnoteText } from "@/markdown/footnotes";
+import type { Footnote, FootnoteMark as MarkToken, MathToken } from "@/markdown/lexer";
 import { ImageLink, Link } from "@/markdown/links";
 
 export function renderTokens(tokens: readonly Token[], settled: boolean): ReactNode[] {
@@ -45,6 +46,10 @@ const RENDERERS: Readonly<Record<string, Renderer>> = {
   math: ({ text, block }: MathToken, settled) => <Formula source={text} block={block} settled={settled} />,
   image: (token: Tokens.Image) => <ImageLink source={token.href} description={decodeEntities(token.text)} />,
   checkbox: () => null,
+  footnoteMark: ({ label }: MarkToken) => <FootnoteMark label={label} />,
+  footnote: ({ label, tokens }: Footnote, settled) => (
+    <FootnoteText label={label}>{renderTokens(tokens, settled)}</FootnoteText>
+  ),
 };
 
 function renderUnknown(token: Token): ReactNode {
@@ -100,7 +105,7 @@ function renderTable(token: Tokens.Table, settled: boolean): ReactNode {
       </Cell>
     ));
   return (
-    <div className="table-frame">
+    <TableFrame>
       <table>
         <thead>
           <tr>{cells(token.header, "th")}</tr>
@@ -112,6 +117,18 @@ function renderTable(token: Tokens.Table, settled: boolean): ReactNode {
           ))}
         </tbody>
       </table>
+    </TableFrame>
+  );
+}
+
+/** Scrolls a wide table sideways. */
+function TableFrame({ children }: { children: ReactNode }) {
+  const strings = useStrings();
+  return (
+    // biome-ignore lint/a11y/useSemanticElements: a fieldset is for forms
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a wide table must be scrollable by keyboard
+    <div className="table-frame" role="group" aria-label={strings.table} tabIndex={0}>
+      {children}
     </div>
   );
 }

@@ -19,6 +19,8 @@ export interface ApprovalRequest {
   readonly allowed: readonly DecisionKind[];
   /** Reason for the request; null if every call of the tool needs approval. */
   readonly reason: string | null;
+  /** Name of the policy rule that asks, if it is one. */
+  readonly code: string | null;
 }
 
 export interface Approval {
@@ -66,6 +68,7 @@ function requestsOf(
       call: { id: callId, index, name, args },
       allowed: allowedFor(configs, name),
       reason: reasonOf(action.description),
+      code: codeOf(value.reasons),
     });
   }
   return requests;
@@ -76,6 +79,12 @@ function reasonOf(description: unknown): string | null {
   return typeof description === "string" && !description.startsWith(PLAIN)
     ? description.trim() || null
     : null;
+}
+
+/** Return the code of the first reason. */
+function codeOf(reasons: unknown): string | null {
+  const first: unknown = Array.isArray(reasons) ? reasons[0] : null;
+  return isRecord(first) && typeof first.code === "string" ? first.code : null;
 }
 
 /** Remove and return the matching call; the same call may occur twice. */

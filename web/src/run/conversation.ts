@@ -30,6 +30,19 @@ export interface Run {
   readonly connected: boolean;
   readonly stopping: boolean;
   readonly error: RunError | null;
+  /** Name of the model it was started with, if known. */
+  readonly model: string | null;
+  /** Time it was started at, if known (ms). */
+  readonly startedAt: number | null;
+  /** The model is called again after a failure. */
+  readonly retry: ModelRetry | null;
+}
+
+export interface ModelRetry {
+  /** The attempt that comes next. */
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  readonly reason: string;
 }
 
 /** The messages before the loaded ones. */
@@ -79,19 +92,25 @@ export type RunEvent =
       readonly files?: readonly SentFile[];
       readonly planMode?: boolean;
       readonly subagents?: boolean;
+      readonly model?: string | null;
       /** Ids kept if the message branches. */
       readonly keeps?: readonly string[];
       readonly at: number;
     }
   /** A response is regenerated; `keeps` are the ids before it. */
-  | { readonly type: "regenerated"; readonly keeps: readonly string[] }
+  | {
+      readonly type: "regenerated";
+      readonly keeps: readonly string[];
+      readonly model?: string | null;
+      readonly at?: number;
+    }
   | { readonly type: "queued"; readonly queued: QueuedMessage }
   | { readonly type: "queueAccepted"; readonly messageId: string; readonly runId: string }
   | { readonly type: "dequeued"; readonly messageId: string }
   /** Subagent events of an earlier run. */
   | { readonly type: "subagentEventsLoaded"; readonly events: readonly unknown[] }
   | { readonly type: "versionSelected"; readonly rewoundRuns: ReadonlySet<string> }
-  | { readonly type: "decided" }
+  | { readonly type: "decided"; readonly model?: string | null; readonly at?: number }
   | { readonly type: "runJoined"; readonly runId: string }
   | { readonly type: "frameReceived"; readonly seq: number; readonly at: number; readonly frame: Frame }
   | { readonly type: "disconnected" }
@@ -109,6 +128,9 @@ export const NO_RUN: Run = {
   connected: true,
   stopping: false,
   error: null,
+  model: null,
+  startedAt: null,
+  retry: null,
 };
 
 /** Return true if the thread exists on the server. */

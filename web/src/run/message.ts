@@ -33,6 +33,8 @@ export interface Message {
   readonly files: readonly SentFile[];
   /** The last run that reported it. */
   readonly runId: string | null;
+  /** Start of that run, if known (ms). */
+  readonly runStartedAt: number | null;
   /** The run that branched off before this message. */
   readonly supersededBy: string | null;
   /** Time of the first chunk, if streamed here (ms). */
@@ -41,6 +43,8 @@ export interface Message {
   readonly settledAt: number | null;
   /** Reasoning time, if known (ms). */
   readonly thoughtMs: number | null;
+  /** Duration of the call it is the result of, as the server measured it (ms). */
+  readonly tookMs: number | null;
 }
 
 const ROLES: Readonly<Record<string, Role>> = {
@@ -55,7 +59,7 @@ export function messageOf(
   wire: WireMessage,
   id: string,
   seen: Message | undefined,
-  { at, runId, thoughtMs, supersededBy }: Partial<MessageMetadata>,
+  { at, runId, runStartedAt, thoughtMs, tookMs, supersededBy }: Partial<MessageMetadata>,
 ): Message {
   return {
     id,
@@ -76,10 +80,12 @@ export function messageOf(
     hidden: wire.additional_kwargs?.hide_from_ui === true,
     files: sentFilesOf(wire.additional_kwargs),
     runId: runId ?? seen?.runId ?? null,
+    runStartedAt: runStartedAt ?? seen?.runStartedAt ?? null,
     supersededBy: supersededBy ?? null,
     startedAt: seen?.startedAt ?? at ?? null,
     settledAt: seen?.settledAt ?? at ?? null,
     thoughtMs: thoughtMs ?? seen?.thoughtMs ?? null,
+    tookMs: tookMs ?? seen?.tookMs ?? null,
   };
 }
 
@@ -108,10 +114,12 @@ export function emptyMessage(id: string, role: Role, at: number): Message {
     hidden: false,
     files: [],
     runId: null,
+    runStartedAt: null,
     supersededBy: null,
     startedAt: at,
     settledAt: null,
     thoughtMs: null,
+    tookMs: null,
   };
 }
 

@@ -5,6 +5,7 @@
  * their identity until a step ends. A token costs the same in a thread of any length.
  */
 
+import { isRecord } from "@/api/json";
 import type { MessageMetadata, MessagePage } from "@/api/messagePage";
 import type { QueuedMessage } from "@/api/queuedMessage";
 import type { Changes, Frame, WireError, WireMessage, WireRun } from "@/api/wire";
@@ -14,6 +15,7 @@ import {
   EMPTY_CONVERSATION,
   findMessage,
   isActive,
+  type ModelRetry,
   NO_RUN,
   type Phase,
   type Run,
@@ -59,10 +61,17 @@ export function reduce(state: Conversation, event: RunEvent): Conversation {
         ...state,
         settled: supersedeAllBut(state.settled, event.keeps),
         rewoundRuns: NONE_REWOUND,
-        run: startedRun(state.run, { branches: true }),
+        run: startedRun(state.run, {
+          branches: true,
+          model: event.model ?? null,
+          startedAt: event.at ?? null,
+        }),
       };
     case "decided":
-      return { ...state, run: startedRun(state.run) };
+      return {
+        ...state,
+        run: startedRun(state.run, { model: event.model ?? null, startedAt: event.at ?? null }),
+      };
     case "queued":
       return { ...state, queued: [...state.queued, event.queued] };
     case "queueAccepted":
@@ -167,7 +176,7 @@ function runOf(run: WireRun | null): Run {
     interrupted: "stopped",
   } as const;
   const phase = phases[run.status];
-  const { deerflow_plan, deerflow_subagents, deerflow_from } = run.metadata ?? {};
+  const { deerflow_plan, deerflow_subagents, deerflow_from, deerflow_model } = run.metadata ?? {};
   return {
     ...NO_RUN,
     id: run.run_id,
@@ -175,12 +184,14 @@ function runOf(run: WireRun | null): Run {
     planMode: deerflow_plan === true,
     subagents: deerflow_subagents === true,
     branches: typeof deerflow_from === "string",
+    model: typeof deerflow_model === "string" ? deerflow_model : null,
+    startedAt: Number.isNaN(Date.parse(run.created_at)) ? null : Date.parse(run.created_at),
     error: phase === "failed" ? errorOf(run.error ?? null) : null,
   };
 }
 
 function send(state: Conversation, sent: Sent): Conversation {
-  const { messageId, text, files = [], planMode = false, subagents = false, keeps, at } = sent;
+  const { messageId, text, files = [], planMode = false, subagents = false, model = null, keeps, at } = sent;
   const message: Message = { ...emptyMessage(messageId, "user", at), text, files, settledAt: at };
   const settled =
     keeps === undefined ? new Map(state.settled) : new Map(supersedeAllBut(state.settled, keeps));
@@ -190,7 +201,15 @@ function send(state: Conversation, sent: Sent): Conversation {
     settled: settled.set(messageId, message),
     unsent: new Set([...state.unsent].filter((id) => id !== messageId)),
     rewoundRuns: NONE_REWOUND,
-    run: { ...NO_RUN, phase: "starting", planMode, subagents, branches: keeps !== undefined },
+    run: {
+      ...NO_RUN,
+      phase: "starting",
+      planMode,
+      subagents,
+      model,
+      startedAt: at,
+      branches: keeps !== undefined,
+    },
   };
 }
 
@@ -220,7 +239,7 @@ function receive(state: Conversation, seq: number, at: number, frame: Frame): Co
       return applyStep(next, frame.data, at);
     case "custom":
       return {
-        ...next,
+        ...withRun(next, { retry: retryIn(frame.data) ?? next.run.retry }),
         progress: addProgress(next.progress, frame.data),
         subagentTasks: applyTaskEvent(next.subagentTasks, frame.data, at),
       };
@@ -238,7 +257,7 @@ function appendChunk(state: Conversation, piece: WireMessage, at: number): Conve
   const growing = state.streaming.get(id);
   const message = append(growing ?? emptyMessage(id, roleOf(piece.type), at), piece, at);
   return {
-    ...state,
+    ...(state.run.retry === null ? state : withRun(state, { retry: null })),
     order: growing === undefined ? [...state.order, id] : state.order,
     streaming: new Map(state.streaming).set(id, message),
   };
@@ -246,7 +265,7 @@ function appendChunk(state: Conversation, piece: WireMessage, at: number): Conve
 
 /** Apply the changes of a step. */
 function applyStep(state: Conversation, changes: Changes, at: number): Conversation {
-  const { id: runId, branches } = state.run;
+  const { id: runId, startedAt, branches } = state.run;
   const before = !branches
     ? state
     : { ...withRun(state, { branches: false }), settled: supersede(runId, state.settled, changes.removed) };
@@ -254,7 +273,13 @@ function applyStep(state: Conversation, changes: Changes, at: number): Conversat
   for (const { id } of changes.messages ?? []) {
     if (id == null) continue;
     const thoughtMs = changes.thought_ms?.[id];
-    metadata.set(id, { at, ...(runId !== null && { runId }), ...(thoughtMs !== undefined && { thoughtMs }) });
+    const tookMs = changes.took_ms?.[id];
+    metadata.set(id, {
+      at,
+      ...(runId !== null && { runId, runStartedAt: startedAt }),
+      ...(thoughtMs !== undefined && { thoughtMs }),
+      ...(tookMs !== undefined && { tookMs }),
+    });
   }
   return applyChanges(before, changes, metadata);
 }
@@ -337,6 +362,15 @@ function failRun(before: Conversation, error: RunError): Conversation {
   const last = state.order.at(-1);
   if (state.run.id !== null || last === undefined || !isOwn(state.settled.get(last))) return broken;
   return { ...broken, unsent: new Set([...state.unsent, last]) };
+}
+
+/** Return the retry that an event announces. */
+function retryIn(event: unknown): ModelRetry | null {
+  if (!isRecord(event) || event.type !== "llm_retry") return null;
+  const { attempt, max_attempts: maxAttempts, reason } = event;
+  if (typeof attempt !== "number" || typeof maxAttempts !== "number" || typeof reason !== "string")
+    return null;
+  return { attempt, maxAttempts, reason };
 }
 
 function withRun(state: Conversation, change: Partial<Run>): Conversation {

@@ -61,6 +61,13 @@ export function useStarters(): readonly Starter[] {
   return starters.data ?? NO_STARTERS;
 }
 
+/** Return the name to show for the model of a run; the name itself if it is not configured any more. */
+export function useModelName(name: string | null): string | null {
+  const { data } = useQuery(modelsQuery(useGateway()));
+  const known = data?.models.find((model) => model.name === name);
+  return known === undefined ? name : modelName(known);
+}
+
 export function modelName(model: ModelInfo): string {
   return model.display_name ?? model.name;
 }

@@ -29,6 +29,11 @@ const REMEMBERED = 200;
 
 /** Add a thread's mode and drop the oldest entries. */
 export function rememberMode(modes: Readonly<Record<string, Mode>>, threadId: string, mode: Mode) {
-  const others = Object.entries(modes).filter(([id]) => id !== threadId);
-  return Object.fromEntries([...others.slice(1 - REMEMBERED), [threadId, mode] as const]);
+  return rememberFor(modes, threadId, mode);
+}
+
+/** Add something about a thread and drop the oldest entries. */
+export function rememberFor<T>(known: Readonly<Record<string, T>>, threadId: string, value: T) {
+  const others = Object.entries(known).filter(([id]) => id !== threadId);
+  return Object.fromEntries([...others.slice(1 - REMEMBERED), [threadId, value] as const]);
 }

@@ -18,6 +18,8 @@ export interface Preferences {
   readonly modes: Readonly<Record<string, Mode>>;
   /** Effect of a message sent during a run. */
   readonly strategy: MultitaskStrategy;
+  /** Tools allowed without asking, by thread id. */
+  readonly allowedTools: Readonly<Record<string, readonly string[]>>;
   readonly listOpen: boolean;
   readonly panelOpen: boolean;
   readonly panelTab: PanelTab;
@@ -37,6 +39,7 @@ export const DEFAULT_PREFERENCES: Preferences = {
   mode: "thinking",
   modes: {},
   strategy: "enqueue",
+  allowedTools: {},
   listOpen: true,
   panelOpen: false,
   panelTab: "artifacts",
@@ -71,6 +74,11 @@ function checked(stored: Record<string, unknown>): Preferences {
     mode: isMode(mode) ? mode : "thinking",
     modes: Object.fromEntries(Object.entries(modes ?? {}).filter(([, chosen]) => isMode(chosen))),
     strategy: strategy === "interrupt" || strategy === "steer" ? strategy : "enqueue",
+    allowedTools: Object.fromEntries(
+      Object.entries(stored.allowedTools ?? {}).filter(
+        ([, names]) => Array.isArray(names) && names.every((name) => typeof name === "string"),
+      ),
+    ),
     listOpen: listOpen !== false,
     panelOpen: panelOpen === true,
     panelTab: isTab(panelTab) ? panelTab : DEFAULT_PREFERENCES.panelTab,

@@ -32,6 +32,7 @@ export function fakeGateway(answers: Partial<Gateway> = {}): Gateway {
     addRun: async () => ({ run_id: "r2", status: "pending", created_at: "", updated_at: "" }),
     unfinishedRuns: async () => [],
     reports: async () => [],
+    runError: async () => null,
     beginningOf: async () => "c0",
     endOf: async () => "c1",
     copyThread: async () => "copy",

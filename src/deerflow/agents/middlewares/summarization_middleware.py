@@ -28,6 +28,7 @@ from deerflow.agent_support.tokens import count_message_tokens, count_tokens, co
 from deerflow.budget.model_calls import ask_best_effort
 from deerflow.config.sections.agents import ContextSize, SummarizationConfig
 from deerflow.domain.context import RunContext, find_run_context
+from deerflow.domain.errors import ModelContextTooLong, ModelError
 from deerflow.domain.usage import SUMMARIZATION
 from deerflow.models.usage import read_counts
 
@@ -96,6 +97,21 @@ class SummarizationMiddleware(AgentMiddleware[SummaryState, RunContext, Any]):
         if _tool_names(request) not in self._tool_tokens:
             await asyncio.to_thread(self._fixed_tokens, request)
         plan = self._plan(request)
+        try:
+            return await self._carry_out(plan, request, handler)
+        except ModelContextTooLong as refusal:
+            # The window is smaller than it was taken to be: try once more with half of the conversation.
+            logger.warning("the request was too long for the model; the conversation is summarized and sent again")
+            smaller = self._plan(request, window=plan.fixed + count_tokens(plan.kept) // 2)
+            try:
+                return await self._carry_out(smaller, request, handler)
+            except ModelError as error:
+                raise refusal from error
+
+    async def _carry_out(
+        self, plan: CompactionPlan, request: Request, handler: AsyncModelHandler
+    ) -> ModelCallResult[Any]:
+        """Summarize as planned, and call the model."""
         notes = ""
         if plan.dropped:
             run, writer = find_run_context(request.runtime.context), self._model or request.model
@@ -106,10 +122,11 @@ class SummarizationMiddleware(AgentMiddleware[SummaryState, RunContext, Any]):
         fitted = self._fit(request, plan, summary)
         return _record(plan, _carried(plan, summary, request), fitted, await handler(fitted))
 
-    def _plan(self, request: Request) -> CompactionPlan:
+    def _plan(self, request: Request, window: int | None = None) -> CompactionPlan:
+        """Plan a call. `window` is the estimated size to stay within if that of the model has proved to be wrong."""
         state = cast(Mapping[str, Any], request.state)
-        window = (request.model.profile or {}).get("max_input_tokens")
-        scale = state.get("token_scale", 1.0)
+        scale = 1.0 if window else state.get("token_scale", 1.0)
+        window = window or (request.model.profile or {}).get("max_input_tokens")
         carrier = _carrier(request.messages)
         summary = carrier.additional_kwargs[EARLIER_NOTES] if carrier else ""
         fixed = self._fixed_tokens(request)

@@ -64,8 +64,10 @@ def answer_side_call(messages: Sequence[BaseMessage]) -> str | None:
 
 
 def suggest(conversation: str) -> str:
-    """Return requests that the demo can play, in the language of the conversation."""
-    return json.dumps(SUGGESTIONS[detect_language(conversation)], ensure_ascii=False)
+    """Return requests that the demo can play and that were not made yet, in the language of the conversation."""
+    made = conversation.casefold()
+    others = [each for each in SUGGESTIONS[detect_language(conversation)] if each.casefold() not in made]
+    return json.dumps(others, ensure_ascii=False)
 
 
 def polish(request: str) -> str:

@@ -14,7 +14,11 @@ from urllib.parse import urlsplit
 import orjson
 
 from deerflow.domain.errors import (
+    ModelContextTooLong,
     ModelError,
+    ModelKeyRejected,
+    ModelNotFound,
+    ModelQuotaExceeded,
     ModelRateLimited,
     ModelRejected,
     ModelResponseTooLarge,
@@ -118,6 +122,21 @@ def find_vendor(base_url: str, name: str | None = None) -> Vendor:
 
 MAX_ERROR_CHARS = 1000
 HTTP_STATUS = re.compile(r"[1-5][0-9][0-9]")
+QUOTA_TEXTS = ("insufficient_quota", "exceeded your current quota", "credit balance is too low", "insufficient balance")
+TOO_LONG_TEXTS = (
+    "context_length_exceeded",
+    "maximum context length",
+    "prompt is too long",
+    "exceeds the context window",
+    "exceed context limit",
+    "exceeds the available context size",
+    "input token count",
+    "input is too long",
+)
+KEY_TEXTS = ("invalid_api_key", "authentication_error", "incorrect api key", "api key not valid")
+UNKNOWN_MODEL = re.compile(
+    r"model_not_found|no such model|model\b.{0,80}(not found|does not exist|not exist|is not supported)"
+)
 REJECTION_TYPES = ("invalid", "authentication", "permission", "context_length", "not_found", "insufficient_quota")
 
 
@@ -140,7 +159,8 @@ def make_event_error(error: dict[str, Any]) -> ModelError:
     if "rate_limit" in kind:
         return ModelRateLimited(f"rate limited by the model endpoint: {_format_error(error)}")
     if any(word in kind for word in REJECTION_TYPES):
-        return ModelRejected(f"the model endpoint rejected the request: {_format_error(error)}")
+        text = _format_error(error)
+        return find_rejection(None, f"{kind} {text}")(f"the model endpoint rejected the request: {text}")
     return ModelUnavailable(f"the model endpoint failed during the answer: {_format_error(error)}")
 
 
@@ -192,12 +212,27 @@ def _make_status_error(status: int, error: dict[str, Any], retry_after: float | 
 
 def _choose_status_error(status: int, error: dict[str, Any], retry_after: float | None) -> ModelError:
     text = _format_error(error)
+    rejection = find_rejection(status, f"{_to_text(error.get('code'))} {_to_text(error.get('type'))} {text}")
     # An exhausted quota is reported as 429 too, but retrying does not help.
-    if status == 429 and error.get("code") != "insufficient_quota":
+    if status == 429 and rejection is not ModelQuotaExceeded:
         return ModelRateLimited(f"rate limited by the model endpoint (429): {text}", retry_after)
     if status >= 500 or status in (408, 409, 425):
         return ModelUnavailable(f"the model endpoint failed ({status}): {text}")
-    return ModelRejected(f"the model endpoint rejected the request ({status}): {text}")
+    return rejection(f"the model endpoint rejected the request ({status}): {text}")
+
+
+def find_rejection(status: int | None, text: str) -> type[ModelRejected]:
+    """Return the error for a rejected request, by its status and by the words that vendors use."""
+    said = text.lower()
+    if status == 402 or any(words in said for words in QUOTA_TEXTS):
+        return ModelQuotaExceeded
+    if any(words in said for words in TOO_LONG_TEXTS):
+        return ModelContextTooLong
+    if status in (401, 403) or any(words in said for words in KEY_TEXTS):
+        return ModelKeyRejected
+    if status == 404 or UNKNOWN_MODEL.search(said):
+        return ModelNotFound
+    return ModelRejected
 
 
 def _format_error(error: dict[str, Any]) -> str:

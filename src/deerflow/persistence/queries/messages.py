@@ -36,9 +36,12 @@ class StoredMessage:
 
     fields: Mapping[str, Any]
     run_id: str
+    run_started_at: datetime
     created_at: datetime
     thought_ms: int | None
     """Duration of the model's reasoning before it answered."""
+    took_ms: int | None
+    """Duration of the call that the message is the result of."""
     left_behind_by: str | None
     """Run that started from an earlier checkpoint and so dropped this message from the conversation."""
 
@@ -62,6 +65,7 @@ class ChangesEvent:
     data: bytes
     at: datetime
     branches: bool
+    run_started_at: datetime
 
 
 def read_page(
@@ -75,7 +79,7 @@ def read_page(
         newest = newest or MessageCursor(event.run_id, event.seq, 0)
         data = orjson.loads(event.data)
         upto = before.index if before and (event.run_id, event.seq) == (before.run_id, before.seq) else None
-        thought_ms = data.get("thought_ms", {})
+        thought_ms, took_ms = data.get("thought_ms", {}), data.get("took_ms", {})
         for index, fields in reversed(list(enumerate(data["messages"][:upto]))):
             id_ = fields["id"]
             if len(newest_first) == limit and id_ not in newest_first:
@@ -83,7 +87,13 @@ def read_page(
                     list(reversed(newest_first.values())), MessageCursor(event.run_id, event.seq, index + 1), newest
                 )
             message = newest_first.pop(id_, None) or StoredMessage(
-                fields, event.run_id, event.at, thought_ms.get(id_), abandoned.get(id_)
+                fields,
+                event.run_id,
+                event.run_started_at,
+                event.at,
+                thought_ms.get(id_),
+                took_ms.get(id_),
+                abandoned.get(id_),
             )
             newest_first[id_] = message  # an updated message keeps its first position and has its last content
         if event.branches and (earlier is None or earlier.run_id != event.run_id):
@@ -143,15 +153,18 @@ def iterate_changes_backwards(
         query = query.where(or_(runs.c.position < start, same_run))
     with connection.execute(query.execution_options(yield_per=100)) as rows:
         for row in rows:
-            yield ChangesEvent(row.run_id, row.seq, row.data, row.created_at, row.checkpoint_id is not None)
+            has_start = row.checkpoint_id is not None
+            yield ChangesEvent(row.run_id, row.seq, row.data, row.created_at, has_start, row.run_started_at)
 
 
 def select_changes_until(thread_id: str, until: LogEnd | None) -> Any:
     """Select the `changes` events of a thread, or those up to an event or a point in time."""
     changes: EventName = "changes"
     began_at = runs.c.request["checkpoint_id"].as_string().label("checkpoint_id")
+    started_at = runs.c.created_at.label("run_started_at")
+    event = (run_events.c.run_id, run_events.c.seq, run_events.c.data, run_events.c.created_at)
     query = (
-        select(run_events.c.run_id, run_events.c.seq, run_events.c.data, run_events.c.created_at, began_at)
+        select(*event, began_at, started_at)
         .join(runs, runs.c.run_id == run_events.c.run_id)
         .where(runs.c.thread_id == thread_id, run_events.c.event == changes)
     )

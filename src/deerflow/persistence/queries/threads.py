@@ -152,6 +152,9 @@ def build_conditions(wanted: ThreadFilter) -> list[ColumnElement[bool]]:
         conditions.append(
             has_status | LATEST_RUN_STATUS.is_(None) if wanted.status == to_thread_status(None) else has_status
         )
+    if wanted.has_messages is not None:
+        begun = LATEST_RUN_STATUS.is_not(None) | threads.c.title.is_not(None)
+        conditions.append(begun if wanted.has_messages else ~begun)
     return conditions
 
 

@@ -196,6 +196,8 @@ class RunLog:
         self._lost = lost
         self.outcomes: dict[tuple[str | None, str], object] = {}
         """Results of the calls of the current step, by message id and call id."""
+        self.call_ms: dict[str, int] = {}
+        """Durations of the calls of the current step, by call id, in milliseconds."""
         self._newest: JournalEntry | None = None
         self._speaking: str | None = None
 

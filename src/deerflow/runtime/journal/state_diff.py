@@ -26,6 +26,8 @@ class Changes:
     values: Mapping[str, object] = field(default_factory=dict)
     thought_ms: Mapping[str, int] = field(default_factory=dict)
     """Thinking time of messages."""
+    took_ms: Mapping[str, int] = field(default_factory=dict)
+    """Duration of the calls whose results are among the messages, by message id."""
 
     def __bool__(self) -> bool:
         return bool(self.messages or self.removed or self.values)
@@ -33,9 +35,11 @@ class Changes:
     def to_json(self) -> bytes:
         """Return the data of a `changes` event."""
         messages = [message_fields(message) for message in self.messages]
-        thought = {"thought_ms": self.thought_ms} if self.thought_ms else {}
+        times = {"thought_ms": self.thought_ms} if self.thought_ms else {}
+        if self.took_ms:
+            times["took_ms"] = self.took_ms
         # The values come last, so that readers can tell from the end whether there are any.
-        return to_json({"messages": messages, "removed": self.removed, **thought, "values": self.values})
+        return to_json({"messages": messages, "removed": self.removed, **times, "values": self.values})
 
 
 class StateDiff:

@@ -18,6 +18,8 @@ from deerflow.runtime.runs.records import PartialAnswer
 from deerflow.tracing.metrics import Metrics
 
 UNKNOWN = "unknown"
+SHOWN_FROM_MS = 1000
+"""Shorter durations are not shown, so they are not stored unless a call of the same step took longer."""
 
 
 @dataclass(slots=True)
@@ -82,7 +84,8 @@ class Attempt:
         """Log the changes of the state."""
         if changes:
             thought = self.answer.forget([message.id for message in changes.messages])
-            self.log.append("changes", replace(changes, thought_ms=thought).to_json())
+            took = take_durations(changes.messages, self.log.call_ms)
+            self.log.append("changes", replace(changes, thought_ms=thought, took_ms=took).to_json())
 
     def waits_for(self, status: RunStatus) -> WaitReason | None:
         """Return what the thread waits for after this attempt, if anything."""
@@ -96,6 +99,13 @@ class Attempt:
         self.tell(changes)
         self.job.records.transcript.remove(changes.removed)
         self.job.records.add_messages(changes.messages)
+
+
+def take_durations(messages: Iterable[BaseMessage], call_ms: dict[str, int]) -> dict[str, int]:
+    """Take the durations of the calls that have results among `messages`; none if all were short."""
+    results = [message for message in messages if isinstance(message, ToolMessage) and message.id]
+    took = {str(each.id): call_ms.pop(each.tool_call_id) for each in results if each.tool_call_id in call_ms}
+    return took if any(duration >= SHOWN_FROM_MS for duration in took.values()) else {}
 
 
 @dataclass(frozen=True, slots=True)

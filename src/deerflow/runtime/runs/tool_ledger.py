@@ -119,6 +119,10 @@ class RunLedger:
         else:
             self._log.append("tool_outcome", data)
 
+    def note_duration(self, call: LedgerCall, seconds: float) -> None:
+        """Keep the duration of a call until its result is logged."""
+        self._log.call_ms[call.id] = round(seconds * 1000)
+
     def _store(self, outcome: object) -> str:
         update = outcome.update if isinstance(outcome, Command) else {"messages": [outcome]}
         plain = {"update": update, "is_command": isinstance(outcome, Command)}
@@ -162,6 +166,9 @@ class TaskLedger:
     async def end(self, call: LedgerCall, outcome: object) -> None:
         """Record the end of a call; only the subagent needs its result."""
         self._log.append("tool_outcome", to_json({**call_fields(call), "outcome": None, "task_id": self._task_id}))
+
+    def note_duration(self, call: LedgerCall, seconds: float) -> None:
+        """Do nothing: only the duration of the whole task is shown."""
 
 
 class RunTasks:

@@ -31,7 +31,7 @@ export function SharedPage({ about }: { about: () => Promise<SharedThread> }) {
       </header>
       {opening.phase === "ready" && (
         <FileActionsProvider actions={FILE_ACTIONS}>
-          <Conversation />
+          <Conversation fromStart />
         </FileActionsProvider>
       )}
       {opening.phase === "loading" && (

@@ -7,10 +7,15 @@ import { useStickToEnd } from "@/features/chat/useStickToEnd";
 import { useStrings } from "@/i18n/context";
 import { usePage } from "@/state/context";
 
-export function Conversation() {
+interface Props {
+  /** Opens at its beginning, to be read; others open at their end. */
+  readonly fromStart?: boolean;
+}
+
+export function Conversation({ fromStart = false }: Props) {
   const strings = useStrings();
   const threadId = usePage((page) => page.threadId);
-  const { area, setArea, content, atEnd, toEnd } = useStickToEnd();
+  const { area, setArea, content, atEnd, toEnd } = useStickToEnd(fromStart);
   const lastSent = usePage(({ conversation }) => conversation.run.phase === "starting");
 
   // Scroll to the end after sending.
@@ -24,7 +29,7 @@ export function Conversation() {
       <div ref={setArea} className="h-full overflow-y-auto [overflow-anchor:none]" data-scroll-area>
         <div ref={content} className="mx-auto w-full max-w-[46rem] px-4 pb-6">
           <section aria-label={strings.conversation}>
-            {area !== null && <Entries key={threadId} area={area} />}
+            {area !== null && <Entries key={threadId} area={area} fromStart={fromStart} />}
           </section>
         </div>
       </div>

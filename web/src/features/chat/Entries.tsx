@@ -1,18 +1,20 @@
 /** Virtualized list of conversation entries. */
 
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { memo, useEffect, useLayoutEffect, useMemo, useRef } from "react";
+import { ChevronRight } from "lucide-react";
+import { memo, type ReactNode, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { ApprovalBlock } from "@/features/chat/approval/ApprovalBlock";
 import { QuestionForm } from "@/features/chat/approval/QuestionForm";
 import { Answer } from "@/features/chat/message/Answer";
 import { EarlierVersionNotice } from "@/features/chat/message/EarlierVersionNotice";
 import { RunNotice } from "@/features/chat/message/RunNotice";
 import { UserMessage } from "@/features/chat/message/UserMessage";
-import { shownIds, type Turns, turnsOf } from "@/features/chat/turns";
-import { useStrings } from "@/i18n/context";
+import { type Fold, foldsOf, shownIds, type Turns, turnsOf } from "@/features/chat/turns";
+import { useLanguage, useStrings } from "@/i18n/context";
+import { formatDuration, SHOWN_FROM_MS } from "@/i18n/format";
 import { type Fork, selectBranch } from "@/run/branches";
 import { isBlank } from "@/run/message";
-import { findMessage } from "@/run/reduce";
+import { findMessage, isActive } from "@/run/reduce";
 import { useActions, usePage } from "@/state/context";
 import { Button } from "@/ui/Button";
 
@@ -22,7 +24,7 @@ const DRAWN_BESIDE = 8;
 // Distance from the top at which the previous page is loaded.
 const FETCH_WITHIN_PX = 2000;
 
-export function Entries({ area }: { area: HTMLDivElement }) {
+export function Entries({ area, fromStart }: { area: HTMLDivElement; fromStart: boolean }) {
   const order = usePage(({ conversation }) => conversation.order);
   const settled = usePage(({ conversation }) => conversation.settled);
   const rewoundRuns = usePage(({ conversation }) => conversation.rewoundRuns);
@@ -31,8 +33,18 @@ export function Entries({ area }: { area: HTMLDivElement }) {
     () => selectBranch({ order, settled }, rewoundRuns),
     [order, settled, rewoundRuns],
   );
-  const shown = useMemo(() => shownIds({ order: ids, settled }), [ids, settled]);
+  const active = usePage(({ conversation }) => isActive(conversation.run));
   const turns = useMemo(() => turnsOf({ order: ids, settled }), [ids, settled]);
+  const folds = useMemo(() => foldsOf({ order: ids, settled }, turns, active), [ids, settled, turns, active]);
+  const [unfolded, setUnfolded] = useState<ReadonlySet<string>>(NONE_UNFOLDED);
+  const shown = useMemo(() => {
+    const hidden = new Set([...folds].flatMap(([first, fold]) => (unfolded.has(first) ? [] : [...fold.ids])));
+    return shownIds({ order: ids, settled }).filter((id) => folds.has(id) || !hidden.has(id));
+  }, [ids, settled, folds, unfolded]);
+  const toggle = (id: string) => {
+    const others = [...unfolded].filter((each) => each !== id);
+    setUnfolded(new Set(unfolded.has(id) ? others : [...others, id]));
+  };
 
   const virtual = useVirtualizer({
     count: shown.length,
@@ -43,7 +55,7 @@ export function Entries({ area }: { area: HTMLDivElement }) {
     // flushSync must not run during React's render.
     useFlushSync: false,
   });
-  useScrollAnchor(area, shown, virtual);
+  useScrollAnchor(area, shown, virtual, fromStart);
   const drawn = virtual.getVirtualItems();
   const above = drawn[0]?.start ?? 0;
   const below = virtual.getTotalSize() - (drawn.at(-1)?.end ?? 0);
@@ -62,7 +74,9 @@ export function Entries({ area }: { area: HTMLDivElement }) {
               data-index={index}
               className="pt-6 empty:hidden [&:has(>[data-role=assistant])+&:has(>[data-role=assistant])]:pt-3"
             >
-              <Entry id={id} turns={turns} fork={forks.get(id)} />
+              <FoldedEntry fold={folds.get(id)} open={unfolded.has(id)} onToggle={() => toggle(id)}>
+                <Entry id={id} turns={turns} fork={forks.get(id)} />
+              </FoldedEntry>
             </div>
           );
         })}
@@ -79,11 +93,47 @@ export function Entries({ area }: { area: HTMLDivElement }) {
   );
 }
 
+const NONE_UNFOLDED: ReadonlySet<string> = new Set();
+
+interface FoldedEntryProps {
+  readonly fold: Fold | undefined;
+  readonly open: boolean;
+  readonly onToggle: () => void;
+  readonly children: ReactNode;
+}
+
+/** An entry; the first of a fold has the line that opens it. */
+function FoldedEntry({ fold, open, onToggle, children }: FoldedEntryProps) {
+  const strings = useStrings();
+  const language = useLanguage();
+  if (fold === undefined) return children;
+  const { durationMs, steps } = fold;
+  const took =
+    durationMs !== null && durationMs >= SHOWN_FROM_MS
+      ? formatDuration(Math.round(durationMs / 1000) * 1000, language)
+      : null;
+  return (
+    <div data-role="assistant" className="flex flex-col gap-3">
+      <button
+        type="button"
+        aria-expanded={open}
+        onClick={onToggle}
+        className="-ml-1 flex h-7 w-fit items-center gap-1 rounded-box pr-2 text-ui text-faint hover:text-ink"
+      >
+        <ChevronRight aria-hidden className={`size-4 transition-transform ${open ? "rotate-90" : ""}`} />
+        {strings.worked(steps, took)}
+      </button>
+      {open && children}
+    </div>
+  );
+}
+
 /** Keeps the scroll position when entries are prepended. */
 function useScrollAnchor(
   area: HTMLDivElement,
   shown: readonly string[],
   virtual: { measurementsCache: readonly { readonly start: number }[]; scrollOffset: number | null },
+  fromStart: boolean,
 ): void {
   const last = useRef<{ readonly first: string | undefined; readonly length: number }>({
     first: undefined,
@@ -93,10 +143,12 @@ function useScrollAnchor(
     const { first } = last.current;
     last.current = { first: shown[0], length: shown.length };
     if (first === undefined || first === shown[0]) return;
+    // Opened at the beginning, which has been loaded now.
+    if (fromStart && area.scrollTop === 0) return;
     const place = shown.indexOf(first);
     const before = virtual.measurementsCache[place]?.start;
     if (place > 0 && before !== undefined) area.scrollTop += before;
-  }, [area, shown, virtual]);
+  }, [area, shown, virtual, fromStart]);
 }
 
 /** Loads the previous page when scrolled near. */

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { WireMessage } from "@/api/wire";
-import { shownIds, turnsOf } from "@/features/chat/turns";
+import { foldsOf, shownIds, turnsOf } from "@/features/chat/turns";
 import { type Conversation, EMPTY_CONVERSATION, reduce } from "@/run/reduce";
 
 const reminder: WireMessage = {
@@ -90,4 +90,41 @@ test("a rejected list changes nothing", () => {
   const conversation = opened(...plans("c1", "good"), ...plans("c2", "bad", "error"));
   expect(lists(conversation)).toEqual([["c1", ["good"]]]);
   expect(turnsOf(conversation).checklists.folded).toEqual(new Set());
+});
+
+function works(id: string, name = "bash"): readonly WireMessage[] {
+  return [
+    { type: "ai", id: `a-${id}`, content: "", tool_calls: [{ id, name, args: {} }] },
+    { type: "tool", id: `t-${id}`, tool_call_id: id, content: "ok", status: "success" },
+  ];
+}
+
+function folded(active: boolean, ...messages: readonly WireMessage[]) {
+  const state = opened(...messages);
+  return [...foldsOf(state, turnsOf(state), active)].map(([first, { ids, steps }]) => [
+    first,
+    [...ids],
+    steps,
+  ]);
+}
+
+test("finished steps of a turn fold; its plan, files and answer stay", () => {
+  const turn = [
+    human("h", "go"),
+    ...plans("p", "one"),
+    ...works("1"),
+    ...works("2"),
+    ...works("f", "present_files"),
+    ...works("3"),
+    { type: "ai", id: "done", content: "Done." },
+  ];
+  expect(folded(false, ...turn)).toEqual([["a-1", ["a-1", "a-2", "a-3"], 3]]);
+  expect(folded(true, ...turn)).toEqual([]);
+  expect(folded(true, ...turn, human("h2", "more"))).toHaveLength(1);
+});
+
+test("a turn with few steps, or without an answer, does not fold", () => {
+  const answer: WireMessage = { type: "ai", id: "done", content: "Done." };
+  expect(folded(false, human("h", "go"), ...works("1"), ...works("2"), answer)).toEqual([]);
+  expect(folded(false, human("h", "go"), ...works("1"), ...works("2"), ...works("3"))).toEqual([]);
 });

@@ -5,7 +5,7 @@ import { isBlank, isOwn, type Message, type ToolCall } from "@/run/message";
 import type { Question } from "@/run/question";
 import type { Conversation } from "@/run/reduce";
 import { type Todo, todosOf, writesTodos } from "@/run/todos";
-import { type GroupKind, groupKind } from "@/run/toolCalls";
+import { type GroupKind, groupKind, toolKind } from "@/run/toolCalls";
 
 type Settled = Pick<Conversation, "order" | "settled">;
 
@@ -25,10 +25,10 @@ interface Checklists {
   readonly current: string | null;
 }
 
-/** A call with its start time, if known. */
+/** A call with its message. */
 export interface Called {
   readonly call: ToolCall;
-  readonly calledAt: number | null;
+  readonly caller: Message;
 }
 
 export interface Group {
@@ -44,6 +44,15 @@ interface Groups {
 }
 
 const SMALLEST_GROUP = 3;
+const SMALLEST_FOLD = 3;
+
+/** Finished steps of a turn, shown as one line. */
+export interface Fold {
+  /** Messages that are hidden unless it is open. */
+  readonly ids: ReadonlySet<string>;
+  readonly steps: number;
+  readonly durationMs: number | null;
+}
 
 /** Relations between settled messages. */
 export interface Turns {
@@ -130,11 +139,65 @@ function groupsOf({ order, settled }: Settled, results: ToolResults): Groups {
       const next = results.get(call.id)?.failed === false ? groupKind(call) : null;
       if (next !== kind) close();
       kind = next;
-      if (kind !== null) calls.push({ call, calledAt: message.settledAt });
+      if (kind !== null) calls.push({ call, caller: message });
     }
   }
   close();
   return { shown, folded };
+}
+
+/**
+ * Return the folds of finished turns by their first message. The answer, files, questions and the plan stay visible;
+ * a turn without an answer is not folded.
+ */
+export function foldsOf(
+  { order, settled }: Settled,
+  turns: Turns,
+  active: boolean,
+): ReadonlyMap<string, Fold> {
+  const folds = new Map<string, Fold>();
+  let turn: Message[] = [];
+  const close = () => {
+    const answer = turn.at(-1);
+    const steps = turn.filter((message) => isStep(message, turns));
+    const calls = steps.flatMap(({ toolCalls }) => toolCalls).filter((call) => !writesTodos(call));
+    const [first] = steps;
+    if (first !== undefined && answer?.toolCalls.length === 0 && calls.length >= SMALLEST_FOLD)
+      folds.set(first.id, {
+        ids: new Set(steps.map(({ id }) => id)),
+        steps: calls.length,
+        durationMs: durationOf(turn),
+      });
+    turn = [];
+  };
+  for (const id of order) {
+    const message = settled.get(id);
+    if (message !== undefined && isOwn(message)) close();
+    if (message !== undefined && (isOwn(message) || (isShown(message) && message.role === "assistant")))
+      turn.push(message);
+  }
+  // The last turn may still grow.
+  if (!active) close();
+  return folds;
+}
+
+function isStep({ role, toolCalls }: Message, { results, checklists }: Turns): boolean {
+  const stays = (call: ToolCall) =>
+    checklists.shown.has(call.id) || toolKind(call) === "present" || results.get(call.id)?.question != null;
+  return role === "assistant" && toolCalls.length > 0 && !toolCalls.some(stays);
+}
+
+/** Return the time of all runs of a turn: in between, the turn waited for somebody. */
+function durationOf(turn: readonly Message[]): number | null {
+  const times = new Map<string | null, { first: number; last: number }>();
+  for (const { runId, runStartedAt, settledAt } of turn) {
+    if (settledAt === null) continue;
+    const first = runStartedAt ?? settledAt;
+    const known = times.get(runId) ?? { first, last: settledAt };
+    times.set(runId, { first: Math.min(known.first, first), last: Math.max(known.last, settledAt) });
+  }
+  if (times.size === 0) return null;
+  return [...times.values()].reduce((sum, { first, last }) => sum + last - first, 0);
 }
 
 /** Return the call that is streaming a to-do list. */

@@ -13,10 +13,11 @@ interface StickToEnd {
   readonly toEnd: () => void;
 }
 
-export function useStickToEnd(): StickToEnd {
+/** `fromStart` opens at the beginning instead. */
+export function useStickToEnd(fromStart = false): StickToEnd {
   const [area, setArea] = useState<HTMLDivElement | null>(null);
   const content = useRef<HTMLDivElement>(null);
-  const stuck = useRef(true);
+  const stuck = useRef(!fromStart);
   const [atEnd, setAtEnd] = useState(true);
 
   const toEnd = useCallback(() => {

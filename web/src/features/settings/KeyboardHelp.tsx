@@ -8,6 +8,7 @@ export function KeyboardHelp() {
   const strings = useStrings();
   const command = commandKey(navigator.platform);
   const keys: readonly (readonly [readonly string[], string])[] = [
+    [[command, "Shift", "O"], strings.newThread],
     [[command, "K"], strings.palette],
     [[command, "B"], strings.toggleList],
     [[command, "."], strings.togglePanel],
@@ -15,9 +16,10 @@ export function KeyboardHelp() {
     [["Shift", "Enter"], strings.keyNewline],
     [["↑"], strings.keyEditLast],
     [["Esc"], strings.keyStop],
+    [["?"], strings.keyboard],
   ];
   return (
-    <Section title={strings.keyboard}>
+    <Section title={strings.keyboard} anchor="keyboard">
       {keys.map(([pressed, meaning]) => (
         <Fact key={meaning} name={meaning}>
           <span className="flex gap-1">

@@ -16,7 +16,7 @@ export function ModelList() {
   const current = useCurrentModel();
   if (models.phase === "failed") {
     return (
-      <Section title={strings.models}>
+      <Section title={strings.models} anchor="models">
         <Fact name={strings.modelsUnavailable}>
           <Button onClick={models.reload}>{strings.tryAgain}</Button>
         </Fact>
@@ -26,7 +26,7 @@ export function ModelList() {
   const fallback = models.phase === "ready" ? models.value.default : null;
   const known = models.phase === "ready" ? models.value.models : [];
   return (
-    <Section title={strings.models}>
+    <Section title={strings.models} anchor="models">
       {known.map((model) => (
         <Fact
           key={model.name}

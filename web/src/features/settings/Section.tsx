@@ -2,10 +2,17 @@
 
 import { type ReactNode, useId } from "react";
 
-export function Section({ title, children }: { title: string; children: ReactNode }) {
+interface SectionProps {
+  readonly title: string;
+  /** Anchor in the address. */
+  readonly anchor?: string;
+  readonly children: ReactNode;
+}
+
+export function Section({ title, anchor, children }: SectionProps) {
   const id = useId();
   return (
-    <section aria-labelledby={id}>
+    <section id={anchor} aria-labelledby={id}>
       <h2 id={id} className="mb-2 text-title font-semibold">
         {title}
       </h2>

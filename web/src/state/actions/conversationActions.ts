@@ -3,7 +3,7 @@
 import type { NewRun, RunSettings } from "@/api/gateway";
 import { type MultitaskStrategy, type QueuedMessage, queuedMessageOf } from "@/api/queuedMessage";
 import type { SentFile } from "@/api/sentFiles";
-import type { Decision, ModelInfo } from "@/api/wire";
+import type { Decision, ModelInfo, WireRun } from "@/api/wire";
 import { selectBranch } from "@/run/branches";
 import { isActive, type RunEvent } from "@/run/reduce";
 import type { RunSource } from "@/run/stream";
@@ -70,8 +70,9 @@ export function conversationActions(
       ]);
       // Other runs can only be queued behind a pending one.
       const unfinished = newest?.status === "pending" ? await gateway.unfinishedRuns(threadId) : [];
+      const failed = newest?.status === "error" ? await namedError(threadId, newest) : newest;
       if (signal.aborted) return false;
-      const [run = newest, ...others] = unfinished;
+      const [run = failed, ...others] = unfinished;
       const queued = others.flatMap((each) => queuedMessageOf(each.run_id, each.metadata) ?? []);
       emit({ type: "opened", values, run, queued });
       dispatch({ type: "opened" });
@@ -80,6 +81,12 @@ export function conversationActions(
       if (!signal.aborted) dispatch({ type: "openFailed", problem: toProblem(error) });
       return false;
     }
+  }
+
+  /** The name of an error tells what to do about it; its text is enough otherwise. */
+  async function namedError(threadId: string, run: WireRun): Promise<WireRun> {
+    const error = await gateway.runError(threadId, run.run_id).catch(() => null);
+    return error === null ? run : { ...run, error };
   }
 
   /** Load in progress, shared by concurrent callers. */
@@ -147,12 +154,12 @@ export function conversationActions(
   }
 
   async function submit(run: NewRun, keeps?: readonly string[]): Promise<void> {
-    const { messageId, text, files = [], planMode, subagents = false } = run;
+    const { messageId, text, files = [], planMode, subagents = false, model } = run;
     // A message sent from elsewhere keeps the draft.
     if (text === currentDraft(get())) dispatch({ type: "draftChanged", text: "" });
     const threadId = get().threadId ?? beginThread();
     const kept = keeps === undefined ? {} : { keeps };
-    emit({ type: "sent", messageId, text, files, planMode, subagents, at: now(), ...kept });
+    emit({ type: "sent", messageId, text, files, planMode, subagents, model, at: now(), ...kept });
     threads.touch(threadId, "busy");
     await reader.read(threadId, starting(threadId, run));
   }
@@ -258,7 +265,7 @@ export function conversationActions(
       const { approval, run } = conversation;
       if (threadId === null || approval === null || isActive(run)) return;
       const signal = reader.signal();
-      emit({ type: "decided" });
+      emit({ type: "decided", model: models.current()?.name ?? null, at: now() });
       threads.touch(threadId, "busy");
       const { planMode, subagents } = run;
       const resumed = {

@@ -3,10 +3,13 @@
 import type { ModelInfo, ModelsAnswer } from "@/api/wire";
 import type { Dependencies } from "@/state/actions/dependencies";
 import { MODELS_KEY, modelsQuery, selectModel } from "@/state/models";
+import { rememberFor } from "@/state/modes";
 import type { Preferences } from "@/state/preferences";
 
 export interface PreferenceActions {
   prefer(change: Partial<Preferences>): void;
+  /** Allow a tool in the open thread without asking again. */
+  allowInThread(tool: string): void;
 }
 
 /** The model of the next message, for other actions. */
@@ -17,10 +20,19 @@ export interface ModelChoice {
 }
 
 export function preferenceActions({ store, savePreferences }: Dependencies): PreferenceActions {
+  function prefer(change: Partial<Preferences>): void {
+    store.dispatch({ type: "preferencesChanged", change });
+    savePreferences(store.get().preferences);
+  }
+
   return {
-    prefer(change) {
-      store.dispatch({ type: "preferencesChanged", change });
-      savePreferences(store.get().preferences);
+    prefer,
+
+    allowInThread(tool) {
+      const { threadId, preferences } = store.get();
+      if (threadId === null) return;
+      const names = new Set([...(preferences.allowedTools[threadId] ?? []), tool]);
+      prefer({ allowedTools: rememberFor(preferences.allowedTools, threadId, [...names]) });
     },
   };
 }

@@ -74,7 +74,8 @@ export function turnActions(
       const hidden = get().conversation.order.filter(
         (id) => get().conversation.settled.get(id)?.hidden === true,
       );
-      emit({ type: "regenerated", keeps: [...turn.before, turn.own.id, ...hidden] });
+      const model = models.current()?.name ?? null;
+      emit({ type: "regenerated", keeps: [...turn.before, turn.own.id, ...hidden], model, at: now() });
       threads.touch(threadId, "busy");
       await reader.read(threadId, {
         connect: (until) =>
@@ -89,7 +90,7 @@ export function turnActions(
       const { threadId, turn, checkpoint } = found;
       const { files } = turn.own;
       const run = { messageId: newId(), text, files, checkpoint, ...settingsOf(get(), models.current()) };
-      const { planMode, subagents = false } = run;
+      const { planMode, subagents = false, model } = run;
       emit({
         type: "sent",
         messageId: run.messageId,
@@ -97,6 +98,7 @@ export function turnActions(
         files,
         planMode,
         subagents,
+        model,
         keeps: turn.before,
         at: now(),
       });

@@ -147,5 +147,7 @@ EXPLANATIONS = {
     "stream_cut": "The answer broke off.",
     "quota": "The account of this model is used up.",
     "auth": "The model did not accept the credentials.",
+    "unknown_model": "The provider does not have this model.",
+    "too_long": "The request is too long for this model.",
     "rejected": "The model refused the request.",
 }

@@ -1,5 +1,6 @@
 """Tool ledger: prevents a tool call from being executed twice, even if the process dies."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -55,10 +56,10 @@ class ToolLedgerMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
         if isinstance(known, ToolMessage | Command):
             return known
         if is_read_only(request.tool):
-            return await handler(request)
+            return await measure_call(request, handler, run.ledger, call)
         call = replace(call, reaches_out=not self._changes_only_files(request.tool))
         await run.ledger.begin(call)
-        result = await handler(request)
+        result = await measure_call(request, handler, run.ledger, call)
         await run.ledger.end(call, result)
         return result
 
@@ -76,12 +77,22 @@ class ToolLedgerMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
         unknown = UNKNOWN.format(tool=call.tool)
         if not resumes_itself(request.tool):
             return ToolMessage(unknown, tool_call_id=call.id, name=call.tool, status="error")
-        result = await handler(request)
+        result = await measure_call(request, handler, ledger, call)
         if isinstance(result, ToolMessage) and result.status == "error" and not result.additional_kwargs:
             # It was not even made again, as with a kind of subagent that is gone, so it could not say what it had done.
             result = result.model_copy(update={"content": f"{result.text}\n{unknown}"})
         await ledger.end(call, result)
         return result
+
+
+async def measure_call(
+    request: ToolCallRequest, handler: AsyncToolHandler[Result], ledger: ToolLedger, call: LedgerCall
+) -> Result:
+    """Make a call and note its duration, in which nobody was asked for approval: that happens before."""
+    started_at = time.monotonic()
+    result = await handler(request)
+    ledger.note_duration(call, time.monotonic() - started_at)
+    return result
 
 
 def find_calling_message(messages: Sequence[BaseMessage], call_id: str) -> str | None:

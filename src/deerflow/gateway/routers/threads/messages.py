@@ -21,8 +21,10 @@ EXAMPLE: dict[str, JsonValue] = {
         {
             "message": {"type": "human", "id": "5f0c", "content": "Hello"},
             "run_id": "01f0c1d2e3f4",
+            "run_started_at": "2026-01-31T09:29:59Z",
             "created_at": "2026-01-31T09:30:00Z",
             "thought_ms": None,
+            "took_ms": None,
             "left_behind_by": None,
         }
     ],
@@ -34,12 +36,17 @@ EXAMPLE: dict[str, JsonValue] = {
 
 
 class SaidMessage(BaseModel):
-    """Message with its run and time; `left_behind_by` is the run that branched off before it."""
+    """Message with its run and time; `left_behind_by` is the run that branched off before it.
+
+    `took_ms` is the duration of the tool call that it is the result of, if that or another of the step took a second.
+    """
 
     message: dict[str, object]
     run_id: str
+    run_started_at: datetime
     created_at: datetime
     thought_ms: int | None
+    took_ms: int | None
     left_behind_by: str | None
 
     @classmethod
@@ -47,8 +54,10 @@ class SaidMessage(BaseModel):
         return cls(
             message=dict(said.fields),
             run_id=said.run_id,
+            run_started_at=said.run_started_at,
             created_at=said.created_at,
             thought_ms=said.thought_ms,
+            took_ms=said.took_ms,
             left_behind_by=said.left_behind_by,
         )
 

@@ -72,10 +72,11 @@ class CountThreads(BaseModel):
     metadata: dict[str, object] = {}
     ids: list[str] | None = None
     status: ThreadStatus | None = None
+    has_messages: bool | None = None
 
     def to_filter(self) -> ThreadFilter:
         """Return the filter of the domain."""
-        return ThreadFilter(self.metadata, self.ids, self.status)
+        return ThreadFilter(self.metadata, self.ids, self.status, has_messages=self.has_messages)
 
 
 class CopyThread(BaseModel):
@@ -98,7 +99,8 @@ class SearchThreads(CountThreads):
 
     def to_filter(self) -> ThreadFilter:
         """Return the filter of the domain."""
-        return ThreadFilter(self.metadata, self.ids, self.status, self.sort_by, self.sort_order == "asc")
+        is_ascending = self.sort_order == "asc"
+        return ThreadFilter(self.metadata, self.ids, self.status, self.sort_by, is_ascending, self.has_messages)
 
 
 class LookedBackAt(BaseModel):

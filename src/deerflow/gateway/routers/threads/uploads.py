@@ -16,6 +16,7 @@ from deerflow.uploads.receiver import UploadReceiver
 from deerflow.uploads.uploads import serialize_limits, serialize_upload_result, serialize_uploads
 
 router = APIRouter(prefix="/threads/{thread_id}/uploads", tags=["uploads"])
+limits_router = APIRouter(prefix="/uploads", tags=["uploads"])
 
 FIELD = "files"
 MULTIPART_OVERHEAD = 1024 * 1024
@@ -159,6 +160,12 @@ async def list_uploads(thread_id: str, harness: HarnessDep, user: CurrentUser) -
 async def get_upload_limits(thread_id: str, harness: HarnessDep, user: CurrentUser) -> UploadLimits:
     """Get the limits of one upload."""
     await harness.threads.get(thread_id, user)
+    return UploadLimits.model_validate(serialize_limits(harness.core.uploads.settings.current))
+
+
+@limits_router.get("/limits")
+async def get_limits(harness: HarnessDep, user: CurrentUser) -> UploadLimits:
+    """Get the limits of one upload, before there is a thread."""
     return UploadLimits.model_validate(serialize_limits(harness.core.uploads.settings.current))
 
 

@@ -8,7 +8,7 @@ import { encodeEvent, fakeGateway, openStream, streamOf } from "@/testing/gatewa
 import { showPage } from "@/testing/page";
 import { asking, call, calling, result } from "@/testing/tools";
 
-const count = call("c1", "word_count", { text: "one two", language: "en" });
+const count = call("c1", "word_count", { text: "one\n\ntwo", language: "en" });
 const remove = call("c2", "bash", { description: "Clean up", command: "rm -r data" });
 const look = call("c3", "read_file", { path: "/mnt/user-data/workspace/a.md" });
 const human: WireMessage = { type: "human", id: "h", content: "go" };
@@ -47,7 +47,15 @@ test("a call that needs approval is shown with its arguments instead of its card
   const group = await block();
   expect(within(group).getByText("Use")).toBeTruthy();
   expect(within(group).getByText("word_count")).toBeTruthy();
-  expect(within(group).getByText(/"text": "one two"/)).toBeTruthy();
+  const fields = within(group)
+    .getAllByRole("term")
+    .map((term) => term.textContent);
+  expect(fields).toEqual(["Text", "Language"]);
+  expect(
+    within(group)
+      .getAllByRole("definition")
+      .map((value) => value.textContent),
+  ).toEqual(["one\n\ntwo", "en"]);
   expect(screen.queryByRole("button", { name: /word_count/ })).toBeNull();
   expect(screen.getByRole("button", { name: /Reading\s*a\.md\s*Waiting for you/ })).toBeTruthy();
   expect(screen.queryByText(/stopped/i)).toBeNull();
@@ -57,7 +65,7 @@ test("a call that needs approval is shown with its arguments instead of its card
 test("an approved action runs and the form disappears", async () => {
   const resumed = showPaused([count]);
   await block();
-  await press("Approve");
+  await press("Allow once");
   expect(await screen.findByText("Good.")).toBeTruthy();
   expect(resumed.map(({ decisions }) => decisions)).toEqual([[{ type: "approve" }]]);
   expect(screen.queryByRole("group")).toBeNull();
@@ -81,33 +89,75 @@ test("a command is edited as text with the keyboard", async () => {
   expect(resumed[0]?.decisions).toEqual([{ type: "edit", edited_action: { name: "bash", args } }]);
 });
 
-test("other arguments are edited as JSON and invalid JSON is not sent", async () => {
-  const resumed = showPaused([count]);
+test("each argument is edited in a field of its own, and keeps its type", async () => {
+  const resumed = showPaused([call("c1", "word_count", { text: "one\n\ntwo", limit: 3 })]);
   const group = await block();
   await press("Edit");
-  const field = within(group).getByRole<HTMLTextAreaElement>("textbox", { name: "Arguments (JSON)" });
-  expect(JSON.parse(field.value)).toEqual({ text: "one two", language: "en" });
-  for (const wrong of ["{{", "[[1]", "3"]) {
-    await userEvent.clear(field);
-    await userEvent.type(field, wrong);
-    await press("Approve with changes");
-    expect(within(group).getByRole("alert").textContent).toContain("Not a valid JSON object");
-    expect(field.getAttribute("aria-invalid")).toBe("true");
-  }
+  const limit = within(group).getByRole("textbox", { name: "Limit" });
+  await userEvent.clear(limit);
+  await userEvent.type(limit, "many");
+  await press("Allow with changes");
+  expect(within(group).getByRole("alert").textContent).toBe("Not a valid value");
+  expect(limit.getAttribute("aria-invalid")).toBe("true");
   expect(resumed).toEqual([]);
-  await userEvent.clear(field);
+  await userEvent.clear(limit);
   expect(within(group).queryByRole("alert")).toBeNull();
-  await userEvent.type(field, '{{"text": "three"}');
-  await press("Approve with changes");
+  await userEvent.type(limit, "12");
+  await press("Allow with changes");
   await screen.findByText("Good.");
-  const edited_action = { name: "word_count", args: { text: "three" } };
+  const edited_action = { name: "word_count", args: { text: "one\n\ntwo", limit: 12 } };
   expect(resumed[0]?.decisions).toEqual([{ type: "edit", edited_action }]);
+});
+
+test("a tool that is allowed in the thread is not asked about again", async () => {
+  const again = call("c9", "word_count", { text: "three" });
+  const decisions: unknown[] = [];
+  const resumeRun: Gateway["resumeRun"] = async (_, run) => {
+    decisions.push(run.decisions);
+    if (decisions.length > 1)
+      return streamOf([
+        ["messages", [{ type: "AIMessageChunk", id: "b", content: "Good." }, {}]],
+        ["end", null],
+      ]);
+    return streamOf([
+      ["changes", { messages: [result("c1", "2"), calling(again)] }],
+      ["changes", { values: { __interrupt__: asking(again) } }],
+      ["end", null],
+    ]);
+  };
+  showPaused([count], { answers: { resumeRun } });
+  await block();
+  await press("Allow in this thread");
+  await screen.findByText("Good.");
+  expect(decisions).toEqual([[{ type: "approve" }], [{ type: "approve" }]]);
+});
+
+test("a policy rule explains itself in the language of the page", async () => {
+  const [interrupt] = asking(count);
+  const value = { ...(interrupt?.value as object), reasons: [{ code: "new-address", message: "raw" }] };
+  const values = { messages: [human, calling(count)], __interrupt__: [{ id: "i", value }] };
+  showPage(fakeGateway({ messagePage: async () => values, newestRun: async () => interrupted }), {
+    path: "/threads/t",
+  });
+  expect(within(await block()).getByText(/^The agent composed this address\./)).toBeTruthy();
+});
+
+test("the record says who allowed a call", async () => {
+  const metadata = new Map([
+    ["a-c1", { runId: "r1", at: 0 }],
+    ["t-c1", { runId: "r2", at: 60_000 }],
+  ]);
+  const messages = [human, calling(count), result("c1", "2 words")];
+  showPage(fakeGateway({ messagePage: async () => ({ messages, metadata }) }), { path: "/threads/t" });
+  const card = await screen.findByRole("button", { name: /Used\s*word_count/ });
+  expect(card.textContent).toMatch(/Allowed by you, \d/);
+  expect(card.textContent).not.toContain("min");
 });
 
 test("an action is rejected with or without a reason", async () => {
   const resumed = showPaused([count]);
   await block();
-  await press("Reject");
+  await press("Deny");
   expect(document.activeElement).toBe(screen.getByRole("textbox", { name: /^Reason/ }));
   await userEvent.keyboard("  not today {Enter}");
   await screen.findByText("Good.");
@@ -117,8 +167,8 @@ test("an action is rejected with or without a reason", async () => {
 test("a rejection needs no reason", async () => {
   const resumed = showPaused([count]);
   await block();
-  await press("Reject");
-  await press("Reject");
+  await press("Deny");
+  await press("Deny");
   await screen.findByText("Good.");
   expect(resumed[0]?.decisions).toEqual([{ type: "reject" }]);
 });
@@ -126,7 +176,7 @@ test("a rejection needs no reason", async () => {
 test("Escape closes a form without a decision and restores focus", async () => {
   const resumed = showPaused([count]);
   await block();
-  for (const name of ["Edit", "Reject"]) {
+  for (const name of ["Edit", "Deny"]) {
     await press(name);
     await userEvent.keyboard("{Escape}");
     expect(document.activeElement).toBe(screen.getByRole("button", { name }));
@@ -140,19 +190,19 @@ test("several decisions are submitted together", async () => {
   expect(within(group).getByText("Approval needed for 2 actions")).toBeTruthy();
   const [first, second] = within(group).getAllByRole("listitem") as [HTMLElement, HTMLElement];
   const goOn = within(group).getByRole<HTMLButtonElement>("button", { name: "Continue" });
-  await userEvent.click(within(first).getByRole("button", { name: "Approve" }));
+  await userEvent.click(within(first).getByRole("button", { name: "Allow once" }));
   expect(within(group).getByText("1 of 2 decided")).toBeTruthy();
-  expect(document.activeElement).toBe(within(second).getByRole("button", { name: "Approve" }));
+  expect(document.activeElement).toBe(within(second).getByRole("button", { name: "Allow once" }));
   expect(goOn.disabled).toBe(true);
-  expect(within(group).queryByRole("button", { name: "Approve all" })).toBeNull();
+  expect(within(group).queryByRole("button", { name: "Allow all once" })).toBeNull();
   await userEvent.click(within(first).getByRole("button", { name: "Edit decision" }));
-  expect(document.activeElement).toBe(within(first).getByRole("button", { name: "Approve" }));
+  expect(document.activeElement).toBe(within(first).getByRole("button", { name: "Allow once" }));
 
   await userEvent.click(within(second).getByRole("button", { name: "Edit" }));
   await userEvent.type(within(second).getByRole("textbox"), "/old");
-  await userEvent.click(within(second).getByRole("button", { name: "Approve with changes" }));
+  await userEvent.click(within(second).getByRole("button", { name: "Allow with changes" }));
   expect(within(second).getByText("rm -r data/old")).toBeTruthy();
-  await userEvent.click(within(first).getByRole("button", { name: "Reject" }));
+  await userEvent.click(within(first).getByRole("button", { name: "Deny" }));
   await userEvent.keyboard("no{Enter}");
   expect(document.activeElement).toBe(goOn);
   await userEvent.keyboard("{Enter}");
@@ -167,7 +217,7 @@ test("several decisions are submitted together", async () => {
 test("several actions are approved at once", async () => {
   const resumed = showPaused([count, remove]);
   await block();
-  await press("Approve all");
+  await press("Allow all once");
   await screen.findByText("Good.");
   expect(resumed[0]?.decisions).toEqual([{ type: "approve" }, { type: "approve" }]);
 });
@@ -179,11 +229,11 @@ test("a decision that failed to send can be repeated", async () => {
   ];
   showPaused([count], { answers: { resumeRun: () => (answers.shift() ?? (async () => streamOf([])))() } });
   const group = await block();
-  await press("Approve");
+  await press("Allow once");
   const alert = await screen.findByRole("alert");
   expect(alert.textContent).toContain("Couldn’t submit your decisionThe server didn’t respond.");
   expect(screen.queryByRole("button", { name: "Resend" })).toBeNull();
-  await userEvent.click(within(group).getByRole("button", { name: "Approve" }));
+  await userEvent.click(within(group).getByRole("button", { name: "Allow once" }));
   await waitFor(() => expect(screen.queryByRole("group")).toBeNull());
   expect(screen.queryByRole("alert")).toBeNull();
 });
@@ -192,7 +242,7 @@ test("a rejected decision shows the reason", async () => {
   const resumeRun = async () => Promise.reject(new ApiError("InvalidRequest", 422, "one for each call"));
   showPaused([count], { answers: { resumeRun } });
   await block();
-  await press("Approve");
+  await press("Allow once");
   expect((await screen.findByRole("alert")).textContent).toContain("One for each call.");
 });
 
@@ -205,7 +255,7 @@ test("the thread is reloaded if another page has decided", async () => {
   };
   showPaused([count], { answers: { messagePage: async () => known, resumeRun } });
   await block();
-  await press("Approve");
+  await press("Allow once");
   expect(await screen.findByRole("button", { name: /Used\s*word_count/ })).toBeTruthy();
   expect(screen.queryByRole("group")).toBeNull();
   expect(screen.queryByRole("alert")).toBeNull();
@@ -219,8 +269,8 @@ test("a decision cannot be submitted twice", async () => {
   };
   showPaused([count], { answers: { resumeRun } });
   const group = await block();
-  await press("Approve");
-  await userEvent.click(within(group).getByRole("button", { name: "Approve" }));
+  await press("Allow once");
+  await userEvent.click(within(group).getByRole("button", { name: "Allow once" }));
   expect(resumed).toHaveLength(1);
   expect((group as HTMLFieldSetElement).disabled).toBe(true);
 });
@@ -260,5 +310,5 @@ test("the approval form is translated", async () => {
   });
   const group = await screen.findByRole("group", { name: "需要批准" });
   expect(within(group).getByText("运行命令")).toBeTruthy();
-  expect(within(group).getByRole("button", { name: "批准" })).toBeTruthy();
+  expect(within(group).getByRole("button", { name: "允许一次" })).toBeTruthy();
 });

@@ -1,11 +1,10 @@
 /** Forms to edit or reject an action. */
 
 import { type FormEvent, type KeyboardEvent, type ReactNode, useId, useState } from "react";
-import { type Fields, isRecord, parseJson } from "@/api/json";
 import type { Decision } from "@/api/wire";
 import { useStrings } from "@/i18n/context";
 import type { ApprovalRequest } from "@/run/approval";
-import { argsText } from "@/run/toolCalls";
+import { argumentTexts, editedArguments, isStructured, labelOf } from "@/run/arguments";
 import { Button } from "@/ui/Button";
 import { focusOnMount } from "@/ui/dom/focusOnMount";
 
@@ -15,47 +14,55 @@ interface EditProps {
   readonly onCancel: () => void;
 }
 
+/** Edits each argument in a field of its own. */
 export function EditForm({ call, onDecide, onCancel }: EditProps) {
   const strings = useStrings();
   const id = useId();
-  // Commands are edited as text, other arguments as JSON.
-  const { command } = call.args;
-  const isCommand = typeof command === "string";
-  const [text, setText] = useState(isCommand ? command : argsText(call));
-  const [wrong, setWrong] = useState(false);
+  const [texts, setTexts] = useState(() => argumentTexts(call.args));
+  const [wrong, setWrong] = useState<string | null>(null);
 
   const submit = () => {
-    const args = isCommand ? { ...call.args, command: text } : argsIn(text);
-    if (args === null) setWrong(true);
-    else onDecide({ type: "edit", edited_action: { name: call.name, args } });
+    const edited = editedArguments(call.args, texts);
+    setWrong(edited.wrong);
+    if (edited.wrong === null)
+      onDecide({ type: "edit", edited_action: { name: call.name, args: edited.args } });
   };
   const onKeyDown = (event: KeyboardEvent) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) submit();
   };
+  // What the model says about a command is not part of it.
+  const names = Object.keys(call.args).filter((name) => name !== "description" || !("command" in call.args));
   return (
     <DecisionForm submitWord={strings.approveChanged} onSubmit={submit} onCancel={onCancel}>
-      <label htmlFor={id} className="text-small text-faint">
-        {isCommand ? strings.editCommand : strings.editArguments}
-      </label>
-      <textarea
-        id={id}
-        ref={focusOnMount}
-        value={text}
-        spellCheck={false}
-        onChange={(event) => {
-          setText(event.target.value);
-          setWrong(false);
-        }}
-        onKeyDown={onKeyDown}
-        aria-invalid={wrong}
-        aria-describedby={wrong ? `${id}-wrong` : undefined}
-        className="block field-sizing-content max-h-80 min-h-16 w-full resize-none rounded-box border border-line-strong bg-raised px-3 py-2 font-mono text-small"
-      />
-      {wrong && (
-        <p id={`${id}-wrong`} role="alert" className="text-small text-error">
-          {strings.notArguments}
-        </p>
-      )}
+      {names.map((name, index) => (
+        <div key={name} className="flex flex-col gap-1">
+          <label htmlFor={`${id}-${name}`} className="text-small text-faint">
+            {labelOf(name)}
+          </label>
+          <textarea
+            id={`${id}-${name}`}
+            ref={index === 0 ? focusOnMount : undefined}
+            value={texts[name]}
+            rows={1}
+            spellCheck={false}
+            onChange={({ target }) => {
+              setTexts({ ...texts, [name]: target.value });
+              setWrong(null);
+            }}
+            onKeyDown={onKeyDown}
+            aria-invalid={wrong === name}
+            aria-describedby={wrong === name ? `${id}-wrong` : undefined}
+            className={`block field-sizing-content max-h-80 min-h-9 w-full resize-none rounded-box border border-line-strong bg-raised px-3 py-1.5 text-small ${
+              name === "command" || isStructured(call.args[name]) ? "font-mono" : ""
+            }`}
+          />
+          {wrong === name && (
+            <p id={`${id}-wrong`} role="alert" className="text-small text-error">
+              {strings.notArgument}
+            </p>
+          )}
+        </div>
+      ))}
     </DecisionForm>
   );
 }
@@ -69,7 +76,7 @@ export function RejectForm({ onDecide, onCancel }: Omit<EditProps, "call">) {
     onDecide({ type: "reject", ...(message !== "" && { message }) });
   };
   return (
-    <DecisionForm submitWord={strings.reject} onSubmit={submit} onCancel={onCancel}>
+    <DecisionForm danger submitWord={strings.reject} onSubmit={submit} onCancel={onCancel}>
       <label htmlFor={id} className="text-small text-faint">
         {strings.rejectReason}
       </label>
@@ -86,12 +93,14 @@ export function RejectForm({ onDecide, onCancel }: Omit<EditProps, "call">) {
 
 interface FormProps {
   readonly submitWord: string;
+  /** The decision is against the action. */
+  readonly danger?: boolean;
   readonly onSubmit: () => void;
   readonly onCancel: () => void;
   readonly children: ReactNode;
 }
 
-function DecisionForm({ submitWord, onSubmit, onCancel, children }: FormProps) {
+function DecisionForm({ submitWord, danger = false, onSubmit, onCancel, children }: FormProps) {
   const strings = useStrings();
   return (
     <form
@@ -108,16 +117,11 @@ function DecisionForm({ submitWord, onSubmit, onCancel, children }: FormProps) {
     >
       {children}
       <div className="flex gap-2">
-        <Button primary type="submit">
+        <Button primary={!danger} type="submit" className={danger ? "border-error/50 text-error" : ""}>
           {submitWord}
         </Button>
         <Button onClick={onCancel}>{strings.cancel}</Button>
       </div>
     </form>
   );
-}
-
-function argsIn(text: string): Fields | null {
-  const args = parseJson(text);
-  return isRecord(args) ? args : null;
 }

@@ -21,11 +21,17 @@ interface Props {
   /** The decision, while other actions are undecided. */
   readonly decision: Decision | undefined;
   readonly onDecide: (decision: Decision) => void;
+  /** Allow this and later calls of the tool in this thread. */
+  readonly onAllowInThread: () => void;
   readonly onReconsider: () => void;
 }
 
-export function ApprovalItem({ place, request, alone, decision, onDecide, onReconsider }: Props) {
-  const { call, allowed, reason } = request;
+export function ApprovalItem(props: Props) {
+  const { place, request, alone, decision, onDecide, onAllowInThread, onReconsider } = props;
+  const strings = useStrings();
+  const { call, allowed } = request;
+  const reasons: Readonly<Record<string, string>> = strings.policyReasons;
+  const reason = reasons[request.code ?? ""] ?? request.reason;
   // `left` is the form closed without a decision; focus returns to its button.
   const [form, setForm] = useState<{ open: DecisionKind | null; left: DecisionKind | null }>({
     open: null,
@@ -57,6 +63,7 @@ export function ApprovalItem({ place, request, alone, decision, onDecide, onReco
           alone={alone}
           left={form.left}
           onApprove={() => decide({ type: "approve" })}
+          onAllowInThread={onAllowInThread}
           onOpen={(open) => setForm({ open, left: null })}
         />
       )}
@@ -85,10 +92,11 @@ interface ChoicesProps {
   readonly alone: boolean;
   readonly left: DecisionKind | null;
   readonly onApprove: () => void;
+  readonly onAllowInThread: () => void;
   readonly onOpen: (form: DecisionKind) => void;
 }
 
-function Choices({ allowed, alone, left, onApprove, onOpen }: ChoicesProps) {
+function Choices({ allowed, alone, left, onApprove, onAllowInThread, onOpen }: ChoicesProps) {
   const strings = useStrings();
   const focusIfLeft = (form: DecisionKind) => (left === form ? focusOnMount : undefined);
   return (
@@ -96,6 +104,11 @@ function Choices({ allowed, alone, left, onApprove, onOpen }: ChoicesProps) {
       {allowed.includes("approve") && (
         <Button primary={alone} onClick={onApprove}>
           {strings.approve}
+        </Button>
+      )}
+      {allowed.includes("approve") && (
+        <Button title={strings.approveInThreadHint} onClick={onAllowInThread}>
+          {strings.approveInThread}
         </Button>
       )}
       {allowed.includes("edit") && (

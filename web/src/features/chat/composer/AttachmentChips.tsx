@@ -1,18 +1,20 @@
 /** Files attached to the next message. */
 
 import { CircleAlert, Paperclip, X } from "lucide-react";
+import type { UploadLimits } from "@/api/files";
 import type { Attachment, Attachments } from "@/features/chat/composer/attachments";
 import { useLanguage, useStrings } from "@/i18n/context";
 import { formatSize } from "@/i18n/format";
-import { type Strings, sentence } from "@/i18n/i18n";
+import { type Language, type Strings, sentence } from "@/i18n/i18n";
 import { IconButton } from "@/ui/IconButton";
 
 interface Props {
   readonly all: Attachments;
+  readonly limits: UploadLimits | null;
   readonly onRemove: (attachment: Attachment) => void;
 }
 
-export function AttachmentChips({ all, onRemove }: Props) {
+export function AttachmentChips({ all, limits, onRemove }: Props) {
   const strings = useStrings();
   if (all.length === 0) return null;
   return (
@@ -21,16 +23,22 @@ export function AttachmentChips({ all, onRemove }: Props) {
       className="flex max-h-40 flex-wrap gap-2 overflow-y-auto px-3 pt-3"
     >
       {all.map((each) => (
-        <Chip key={each.id} attachment={each} onRemove={() => onRemove(each)} />
+        <Chip key={each.id} attachment={each} limits={limits} onRemove={() => onRemove(each)} />
       ))}
     </ul>
   );
 }
 
-function Chip({ attachment, onRemove }: { attachment: Attachment; onRemove: () => void }) {
+interface ChipProps {
+  readonly attachment: Attachment;
+  readonly limits: UploadLimits | null;
+  readonly onRemove: () => void;
+}
+
+function Chip({ attachment, limits, onRemove }: ChipProps) {
   const strings = useStrings();
   const language = useLanguage();
-  const { name, size, state } = attachment;
+  const { name, size, image, state } = attachment;
   const failed = state.phase === "failed";
   const Icon = failed ? CircleAlert : Paperclip;
   return (
@@ -39,10 +47,18 @@ function Chip({ attachment, onRemove }: { attachment: Attachment; onRemove: () =
         failed ? "border-error/40 bg-error-tint text-error" : "border-line text-soft"
       }`}
     >
-      <Icon aria-hidden className="size-3.5 shrink-0" />
-      <span className="max-w-56 truncate">{name}</span>
-      <span role={failed ? "alert" : undefined} className={failed ? "" : "shrink-0 text-faint"}>
-        {failed ? describeFault(state, strings) : formatSize(size, language)}
+      {image !== null && !failed ? (
+        <img src={image} alt="" className="-ml-1.5 size-16 shrink-0 rounded-[5px] object-cover" />
+      ) : (
+        <Icon aria-hidden className="size-3.5 shrink-0" />
+      )}
+      <span className={`flex min-w-0 gap-x-2 ${image !== null && !failed ? "flex-col" : "flex-wrap"}`}>
+        <span title={name} className="max-w-56 truncate">
+          {name}
+        </span>
+        <span role={failed ? "alert" : undefined} className={failed ? "" : "shrink-0 text-faint"}>
+          {failed ? describeFault(state, limits, strings, language) : formatSize(size, language)}
+        </span>
       </span>
       <IconButton icon={X} label={strings.removeFile(name)} onClick={onRemove} />
       {state.phase === "sending" && (
@@ -59,7 +75,13 @@ function Chip({ attachment, onRemove }: { attachment: Attachment; onRemove: () =
 
 function describeFault(
   { fault, reason }: Extract<Attachment["state"], { readonly phase: "failed" }>,
+  limits: UploadLimits | null,
   strings: Strings,
+  language: Language,
 ): string {
-  return fault === "refused" && reason !== "" ? sentence(reason) : strings.uploadFaults[fault];
+  if (fault === "refused" && reason !== "") return sentence(reason);
+  if (limits === null) return strings.uploadFaults[fault];
+  if (fault === "too large") return strings.fileLimit(formatSize(limits.max_file_size, language));
+  if (fault === "too large together") return strings.filesLimit(formatSize(limits.max_total_size, language));
+  return fault === "too many" ? strings.fileCountLimit(limits.max_files) : strings.uploadFaults[fault];
 }

@@ -2,14 +2,16 @@
 
 import { useNavigate } from "@tanstack/react-router";
 import { Paperclip } from "lucide-react";
-import { type ClipboardEvent, type KeyboardEvent, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { type ClipboardEvent, type KeyboardEvent, useEffect, useLayoutEffect, useRef } from "react";
+import type { UploadLimits } from "@/api/files";
 import { AttachmentChips } from "@/features/chat/composer/AttachmentChips";
-import { isSending, uploadedFiles } from "@/features/chat/composer/attachments";
+import { hasFailed, isHeld, isSending, uploadedFiles } from "@/features/chat/composer/attachments";
 import {
   COMPLETION_LIST_ID,
   CompletionList,
   completionOptionId,
 } from "@/features/chat/composer/CompletionList";
+import { DockedPlan } from "@/features/chat/composer/DockedPlan";
 import { ModelPicker } from "@/features/chat/composer/ModelPicker";
 import { ModePicker } from "@/features/chat/composer/ModePicker";
 import { PolishButton } from "@/features/chat/composer/PolishButton";
@@ -22,7 +24,8 @@ import type { UseAttachments } from "@/features/chat/composer/useAttachments";
 import { useCompletion } from "@/features/chat/composer/useCompletion";
 import { useDrop } from "@/features/chat/composer/useDrop";
 import { useInputHistory } from "@/features/chat/composer/useInputHistory";
-import { useStrings } from "@/i18n/context";
+import { useLanguage, useStrings } from "@/i18n/context";
+import { formatSize } from "@/i18n/format";
 import { isActive } from "@/run/reduce";
 import { useActions, usePage } from "@/state/context";
 import { memoryCommand } from "@/state/memorySearch";
@@ -37,6 +40,7 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
   const draft = usePage(currentDraft);
   const threadId = usePage((page) => page.threadId);
   const active = usePage(({ conversation }) => isActive(conversation.run));
+  const decides = usePage(({ conversation }) => conversation.approval !== null);
   const takesFiles = useFeature("uploads");
   const dropping = useDrop(takesFiles ? attachments.add : null);
   const history = useInputHistory();
@@ -50,20 +54,24 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
 
   const files = uploadedFiles(attachments.all);
   const sending = isSending(attachments.all);
-  const canSend = (draft.trim() !== "" || files.length > 0) && !sending;
-  const [waitsForFiles, setWaitsForFiles] = useState(false);
+  const held = attachments.all.some(isHeld);
+  const canSend = (draft.trim() !== "" || files.length > 0 || held) && !sending;
+  const { waits, setWaits } = attachments;
   const send = () => {
-    setWaitsForFiles(sending);
+    setWaits(sending || held);
     if (!canSend || carriedOut(draft)) return;
+    if (held) return attachments.begin();
     attachments.sent();
     void actions.send(draft, { files });
   };
 
-  // Wait for uploads in progress.
+  // Wait for uploads in progress. After a failure the user decides.
   // biome-ignore lint/correctness/useExhaustiveDependencies: the moment the last of them has come
   useEffect(() => {
-    if (waitsForFiles && !sending) send();
-  }, [waitsForFiles, sending]);
+    if (!waits || sending || held) return;
+    if (attachments.all.some(hasFailed)) setWaits(false);
+    else send();
+  }, [waits, sending, held]);
 
   const onKeyDown = (event: KeyboardEvent<HTMLTextAreaElement>) => {
     if (event.nativeEvent.isComposing || completion.takesKey(event)) return;
@@ -88,6 +96,7 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
     <div className="mx-auto w-full max-w-[46rem] px-4 pb-[max(0.75rem,env(safe-area-inset-bottom))]">
       <Suggestions />
       <QueuedMessages />
+      <DockedPlan />
       {lists && <CompletionList {...completion} onChoose={completion.choose} />}
       <form
         onSubmit={(event) => {
@@ -96,7 +105,7 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
         }}
         className={`rounded-box border bg-raised focus-within:border-accent/60 ${dropping ? "border-accent border-dashed" : "border-line-strong"}`}
       >
-        <AttachmentChips all={attachments.all} onRemove={attachments.remove} />
+        <AttachmentChips all={attachments.all} limits={attachments.limits} onRemove={attachments.remove} />
         <textarea
           ref={area}
           id={COMPOSER_ID}
@@ -112,7 +121,7 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
           aria-controls={lists ? COMPLETION_LIST_ID : undefined}
           aria-activedescendant={lists ? completionOptionId(completion.current) : undefined}
           aria-autocomplete="list"
-          placeholder={dropping ? strings.dropFiles : strings.messagePlaceholder}
+          placeholder={decides ? strings.waitsForDecision : strings.messagePlaceholder}
           className="block field-sizing-content max-h-[40dvh] min-h-12 w-full resize-none bg-transparent px-4 pt-3 pb-1 text-prose outline-none placeholder:text-faint"
         />
         <div className="flex items-center gap-1 px-2 pb-2">
@@ -143,8 +152,22 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
           <SendButtons canSend={canSend} />
         </div>
       </form>
+      {dropping && <DropTarget limits={attachments.limits} />}
       <ScriptedNotice />
       <SandboxNotice />
+    </div>
+  );
+}
+
+/** Shows that the whole page takes the files. */
+function DropTarget({ limits }: { limits: UploadLimits | null }) {
+  const strings = useStrings();
+  const language = useLanguage();
+  return (
+    <div className="pointer-events-none fixed inset-2 z-30 grid place-items-center rounded-box border-2 border-accent border-dashed bg-paper/85 text-title font-semibold">
+      {limits === null
+        ? strings.dropFiles
+        : strings.dropFilesUpTo(formatSize(limits.max_file_size, language))}
     </div>
   );
 }

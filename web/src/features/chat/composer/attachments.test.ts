@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import {
   type Attachments,
   faultOf,
+  isHeld,
   isSending,
   reduceAttachments,
   uploadedFiles,
@@ -10,18 +11,20 @@ import {
 const limits = { max_files: 2, max_file_size: 100, max_total_size: 150 };
 const file = { filename: "a.csv", size: 60, path: "/mnt/user-data/uploads/a.csv" };
 
-const added = reduceAttachments([], { type: "added", id: "1", name: "a.csv", size: 60, fault: null });
+const first = { type: "added", id: "1", threadId: "t", name: "a.csv", size: 60, fault: null } as const;
+const added = reduceAttachments([], first);
 const kept = reduceAttachments(added, { type: "uploaded", id: "1", file });
 
 test("a file is uploaded and cleared with the message", () => {
   expect(isSending(added)).toBe(true);
   expect(uploadedFiles(kept)).toEqual([file]);
-  expect(reduceAttachments(kept, { type: "sent" })).toEqual([]);
+  expect(reduceAttachments(kept, { type: "sent", threadId: "t" })).toEqual([]);
+  expect(reduceAttachments(kept, { type: "sent", threadId: "u" })).toEqual(kept);
 });
 
 test("a failed file stays until it is removed", () => {
   const failed = reduceAttachments(added, { type: "failed", id: "1", fault: "refused", reason: "no" });
-  expect(reduceAttachments(failed, { type: "sent" })).toEqual(failed);
+  expect(reduceAttachments(failed, { type: "sent", threadId: "t" })).toEqual(failed);
   expect(isSending(failed)).toBe(false);
   expect(reduceAttachments(failed, { type: "removed", id: "1" })).toEqual([]);
 });
@@ -29,7 +32,7 @@ test("a failed file stays until it is removed", () => {
 test.each<[number, Attachments, string | null]>([
   [101, [], "too large"],
   [100, [], null],
-  [91, added, "too large"],
+  [91, added, "too large together"],
   [90, added, null],
   [1, [...added, ...added], "too many"],
 ])("%i more bytes are checked before the upload", (size, others, fault) => {
@@ -38,4 +41,12 @@ test.each<[number, Attachments, string | null]>([
 
 test("without limits the server checks the upload", () => {
   expect(faultOf(10 ** 9, [], null)).toBeNull();
+});
+
+test("files of a new thread are held until it begins", () => {
+  const held = reduceAttachments([], { ...first, threadId: null });
+  expect(held.map(isHeld)).toEqual([true]);
+  expect(isSending(held)).toBe(false);
+  const begun = reduceAttachments(held, { type: "begun", threadId: "t" });
+  expect(begun).toEqual(added);
 });

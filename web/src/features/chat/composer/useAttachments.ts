@@ -1,59 +1,46 @@
-/** Uploads files when they are attached. */
+/** Uploads files when they are attached; in a new thread, when its first message is sent. */
 
-import { useEffect, useReducer, useRef } from "react";
+import { useEffect, useReducer, useRef, useState } from "react";
 import type { UploadLimits } from "@/api/files";
 import { ApiError } from "@/api/http";
 import {
   type Attachment,
   type Attachments,
   faultOf,
+  isHeld,
   reduceAttachments,
 } from "@/features/chat/composer/attachments";
-import { isCreated } from "@/run/conversation";
+import { isPicture } from "@/files/kinds";
 import { useActions, useFiles, usePage } from "@/state/context";
 import { useFeature } from "@/state/server";
 import { newId } from "@/ui/dom/newId";
 
-/** Kept across threads: an attachment may create one. */
+/** Attachments of the open thread; those of other threads are kept until one returns. */
 export interface UseAttachments {
   readonly all: Attachments;
+  readonly limits: UploadLimits | null;
+  /** True while a message waits for its files. */
+  readonly waits: boolean;
+  readonly setWaits: (waits: boolean) => void;
   readonly add: (files: Iterable<File>) => void;
+  /** Create the thread and upload what was kept for it. */
+  readonly begin: () => void;
   readonly remove: (attachment: Attachment) => void;
   readonly sent: () => void;
 }
 
 export function useAttachments(): UseAttachments {
   const files = useFiles();
-  const offered = useFeature("uploads");
   const actions = useActions();
   const threadId = usePage((page) => page.threadId);
-  const [all, dispatch] = useReducer(reduceAttachments, []);
+  const [everywhere, dispatch] = useReducer(reduceAttachments, []);
+  const [waits, setWaits] = useState(false);
   const under = useRef(new Map<string, AbortController>());
-  const limits = useRef<UploadLimits | null>(null);
-  const home = useRef(threadId);
-  const latest = useRef(all);
-  latest.current = all;
-
-  // The thread exists after its first file or run.
-  const created = usePage(({ conversation }) => isCreated(conversation));
-  const known = created || all.some(({ state }) => state.phase === "uploaded");
-
-  useEffect(() => {
-    if (home.current !== threadId) dispatch({ type: "cleared" });
-    home.current = threadId;
-  }, [threadId]);
-
-  useEffect(() => {
-    limits.current = null;
-    if (!offered || threadId === null || !known) return;
-    // Without limits the server validates the upload.
-    files.uploadLimits(threadId).then(
-      (received) => {
-        limits.current = received;
-      },
-      () => undefined,
-    );
-  }, [files, threadId, known, offered]);
+  const held = useRef(new Map<string, File>());
+  const limits = useUploadLimits();
+  const all = everywhere.filter((each) => each.threadId === threadId);
+  const latest = useRef(everywhere);
+  latest.current = everywhere;
 
   async function send(thread: string, id: string, file: File): Promise<void> {
     const stop = new AbortController();
@@ -73,33 +60,65 @@ export function useAttachments(): UseAttachments {
 
   return {
     all,
+    limits,
+    waits,
+    setWaits,
 
     add(given) {
-      const thread = actions.ensureThread();
-      home.current = thread;
-      let known = latest.current;
+      let known: Attachments = latest.current.filter((each) => each.threadId === threadId);
       for (const file of given) {
         const { name, size } = file;
-        const added = {
-          type: "added",
-          id: newId(),
-          name,
-          size,
-          fault: faultOf(size, known, limits.current),
-        } as const;
+        const id = newId();
+        const fault = faultOf(size, known, limits);
+        const added = { type: "added", id, threadId, name, size, image: imageOf(file), fault } as const;
         known = reduceAttachments(known, added);
         dispatch(added);
-        if (added.fault === null) void send(thread, added.id, file);
+        if (fault !== null) continue;
+        if (threadId === null) held.current.set(id, file);
+        else void send(threadId, id, file);
       }
     },
 
-    remove({ id, state }) {
+    begin() {
+      const kept = all.filter(isHeld);
+      const thread = actions.ensureThread();
+      dispatch({ type: "begun", threadId: thread });
+      for (const { id } of kept) {
+        const file = held.current.get(id);
+        held.current.delete(id);
+        if (file !== undefined) void send(thread, id, file);
+      }
+    },
+
+    remove({ id, image, state }) {
       under.current.get(id)?.abort();
+      held.current.delete(id);
+      if (image !== null) URL.revokeObjectURL(image);
       dispatch({ type: "removed", id });
       if (state.phase === "uploaded" && threadId !== null)
         void files.deleteUpload(threadId, state.file.filename).catch(() => undefined);
     },
 
-    sent: () => dispatch({ type: "sent" }),
+    sent() {
+      for (const { image, state } of all)
+        if (image !== null && state.phase === "uploaded") URL.revokeObjectURL(image);
+      dispatch({ type: "sent", threadId });
+    },
   };
+}
+
+function imageOf(file: File): string | null {
+  return isPicture(file.name) ? URL.createObjectURL(file) : null;
+}
+
+/** Without limits the server validates the upload. */
+function useUploadLimits(): UploadLimits | null {
+  const files = useFiles();
+  const offered = useFeature("uploads");
+  const [limits, setLimits] = useState<UploadLimits | null>(null);
+  useEffect(() => {
+    if (!offered) return;
+    files.uploadLimits().then(setLimits, () => undefined);
+  }, [files, offered]);
+  return limits;
 }

@@ -77,7 +77,7 @@ function Call({ call, message, growing, turns }: CallProps) {
   }
   const group = groups.shown.get(call.id);
   if (group !== undefined) return <ToolGroup group={group} results={results} />;
-  const card = <ToolCard call={call} result={result} state={state} calledAt={message.settledAt} />;
+  const card = <ToolCard call={call} result={result} state={state} caller={message} />;
   if (toolKind(call) !== "present" || result?.failed !== false) return card;
   return <PresentedFiles paths={presentedPaths(call)}>{card}</PresentedFiles>;
 }

@@ -108,3 +108,17 @@ test("an incomplete or rejected list is an ordinary tool call", async () => {
   expect(screen.getByRole("button", { name: /^Failed to use\s*write_todos/ })).toBeTruthy();
   expect(screen.queryByText("To-do list")).toBeNull();
 });
+
+test("the plan of an active run is docked at the composer until the run ends", async () => {
+  const stream = openStream();
+  showPage(fakeGateway({ startRun: async () => stream.response }));
+  await userEvent.type(await screen.findByRole("textbox"), "plan{Enter}");
+  const messages = [plans("c1", todosWith("completed", "in_progress", "pending")), done("c1")];
+  stream.write(encodeEvent(1, ["changes", { messages }]));
+  const dock = within(await screen.findByRole("region", { name: "Plan" }));
+  await userEvent.click(dock.getByRole("button", { name: /1\/3\s*Step 2/ }));
+  expect(statuses(dock.getByRole("list", { name: "Plan" }))).toEqual(["completed", "in_progress", "pending"]);
+  stream.write(encodeEvent(2, ["end", null]));
+  await waitFor(() => expect(screen.queryByRole("region", { name: "Plan" })).toBeNull());
+  expect(await list()).toBeTruthy();
+});

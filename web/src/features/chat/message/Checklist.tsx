@@ -38,17 +38,29 @@ export function Checklist({ todos, current }: Props) {
         )}
       </div>
       {shown.length > 0 && (
-        <ol
-          aria-labelledby={`${id}-name ${id}-count`}
-          className="flex flex-col gap-2 border-t border-line px-3 py-3 text-ui"
-        >
-          {shown.map((todo, index) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: an item is its place in the list
-            <Item key={index} todo={todo} active={active} />
-          ))}
-        </ol>
+        <div className="border-t border-line px-3 py-3 text-ui">
+          <TodoItems todos={shown} active={active} labelledBy={`${id}-name ${id}-count`} />
+        </div>
       )}
     </div>
+  );
+}
+
+interface ItemsProps {
+  readonly todos: readonly Todo[];
+  readonly active: boolean;
+  readonly label?: string;
+  readonly labelledBy?: string;
+}
+
+export function TodoItems({ todos, active, label, labelledBy }: ItemsProps) {
+  return (
+    <ol aria-label={label} aria-labelledby={labelledBy} className="flex flex-col gap-2">
+      {todos.map((todo, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: an item is its place in the list
+        <Item key={index} todo={todo} active={active} />
+      ))}
+    </ol>
   );
 }
 

@@ -2,12 +2,14 @@
 
 import { Ellipsis, GitBranch, Pencil, RefreshCw } from "lucide-react";
 import type { ReactNode } from "react";
+import { useOtherModels } from "@/features/chat/message/OtherModels";
 import { Versions } from "@/features/chat/message/Versions";
 import { useStrings } from "@/i18n/context";
 import type { Fork } from "@/run/branches";
 import type { Message } from "@/run/message";
 import { isActive } from "@/run/reduce";
 import { useActions, usePage } from "@/state/context";
+import { modelName } from "@/state/models";
 import { CopyButton } from "@/ui/CopyButton";
 import { IconButton } from "@/ui/IconButton";
 import { Menu, MenuItem } from "@/ui/Menu";
@@ -44,17 +46,46 @@ export function AnswerActions({ message, fork }: Props) {
             onClick={() => void actions.regenerate(message.id)}
           />
         )}
-        {free && <More message={message} label={strings.branchHere} />}
+        {free && (
+          <More message={message} label={strings.branchHere}>
+            <RegenerateWith message={message} />
+          </More>
+        )}
       </Row>
     </div>
   );
 }
 
-function More({ message, label }: { message: Message; label: string }) {
+/** Items that answer again with one of the other models. */
+function RegenerateWith({ message }: { message: Message }) {
+  const strings = useStrings();
+  const actions = useActions();
+  const others = useOtherModels();
+  return others.map((model) => (
+    <MenuItem
+      key={model.name}
+      icon={RefreshCw}
+      label={strings.regenerateWith(modelName(model))}
+      onChoose={() => {
+        actions.prefer({ model: model.name });
+        void actions.regenerate(message.id);
+      }}
+    />
+  ));
+}
+
+interface MoreProps {
+  readonly message: Message;
+  readonly label: string;
+  readonly children?: ReactNode;
+}
+
+function More({ message, label, children }: MoreProps) {
   const strings = useStrings();
   const actions = useActions();
   return (
     <Menu align="end" trigger={<IconButton icon={Ellipsis} label={strings.moreActions} />}>
+      {children}
       <MenuItem icon={GitBranch} label={label} onChoose={() => void actions.branch(message.id)} />
     </Menu>
   );

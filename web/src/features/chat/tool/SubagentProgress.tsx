@@ -4,8 +4,10 @@ import { MessageSquareText, Wrench } from "lucide-react";
 import { useEffect } from "react";
 import { useLanguage, useStrings } from "@/i18n/context";
 import type { Strings } from "@/i18n/i18n";
+import { Markdown } from "@/markdown/Markdown";
 import { lastLines } from "@/run/progress";
 import type { BatchCounts, SubagentTask } from "@/run/subagentTasks";
+import { toolKind } from "@/run/toolCalls";
 import { useActions, usePage } from "@/state/context";
 
 export function SubagentProgress({ callId, runId }: { callId: string; runId: string | null }) {
@@ -21,27 +23,58 @@ export function SubagentProgress({ callId, runId }: { callId: string; runId: str
 
   if (task === undefined) return null;
   if (task.progress !== null) return <BatchProgress task={task} progress={task.progress} />;
-  if (task.steps.length === 0) return null;
+  // The last words of a finished task are its result, which is shown below.
+  const steps =
+    task.state === "done" && task.steps.at(-1)?.kind === "text" ? task.steps.slice(0, -1) : task.steps;
+  if (steps.length === 0) return null;
   return (
     <ol
       aria-label={strings.subagentSteps}
       className="flex max-h-60 flex-col gap-1 overflow-y-auto text-small"
     >
-      {task.steps.map((step, index) => {
+      {steps.map((step, index) => {
         const Icon = step.kind === "toolCall" ? Wrench : MessageSquareText;
         return (
           // biome-ignore lint/suspicious/noArrayIndexKey: steps are only added, and stay in their place
           <li key={index} className="flex min-w-0 gap-2 text-soft">
             <Icon aria-hidden className="mt-0.5 size-3.5 shrink-0 text-faint" />
             <span
-              className={`min-w-0 [overflow-wrap:anywhere] ${step.kind === "toolCall" ? "font-mono whitespace-pre-line" : "line-clamp-3"}`}
+              className={`min-w-0 [overflow-wrap:anywhere] ${step.kind === "toolCall" ? "whitespace-pre-line" : "line-clamp-3"}`}
             >
-              {lastLines(step.text)}
+              {step.kind === "toolCall" ? describeCalls(step.text, strings) : lastLines(step.text)}
             </span>
           </li>
         );
       })}
     </ol>
+  );
+}
+
+/** Describe calls, one per line, with the verbs of tool cards. */
+function describeCalls(text: string, strings: Strings): string {
+  return lastLines(text)
+    .split("\n")
+    .map((line) => {
+      const [name = "", ...rest] = line.split(" ");
+      const kind = toolKind({ id: "", index: 0, name, args: {} });
+      return kind === "use" ? line : `${strings.toolVerbs[kind].past} ${rest.join(" ")}`.trim();
+    })
+    .join("\n");
+}
+
+// Words for the model before the result.
+const SUCCEEDED = /^Task Succeeded\. Result:\s*/;
+
+/** The result of a subagent, as text. */
+export function SubagentResult({ text }: { text: string }) {
+  const strings = useStrings();
+  return (
+    <div className="text-small">
+      <div className="mb-1 text-faint">{strings.subagentResult}</div>
+      <div className="max-h-96 overflow-y-auto [&_.prose]:text-ui">
+        <Markdown text={text.replace(SUCCEEDED, "")} growing={false} />
+      </div>
+    </div>
   );
 }
 
@@ -92,10 +125,10 @@ function stateNote(
   states: Readonly<Record<SubagentTask["state"], string>>,
 ): string {
   const last = steps.at(-1);
-  if (state === "running" && last?.kind === "toolCall") return last.text.split(/\s/)[0] ?? "";
+  if (state === "running" && last?.kind === "toolCall") return "";
   if (state !== "running" && state !== "done") return states[state];
   // Progress and results are more useful than the agent's name.
-  return state === "running" && progress === null ? agent : "";
+  return state === "running" && progress === null && agent !== "general-purpose" ? agent : "";
 }
 
 function progressNote({ progress }: SubagentTask, strings: Strings, language: string): string {

@@ -19,17 +19,18 @@ import {
   Wrench,
 } from "lucide-react";
 import { type ReactNode, useState } from "react";
+import { Elapsed } from "@/features/chat/tool/Elapsed";
 import { Monospace } from "@/features/chat/tool/Monospace";
-import { SubagentProgress, useSubagentNote } from "@/features/chat/tool/SubagentProgress";
+import { SubagentProgress, SubagentResult, useSubagentNote } from "@/features/chat/tool/SubagentProgress";
 import { ToolInput } from "@/features/chat/tool/ToolInput";
 import type { Group, Turns } from "@/features/chat/turns";
 import { useLanguage, useStrings } from "@/i18n/context";
-import { formatShortDuration } from "@/i18n/format";
-import type { Strings } from "@/i18n/i18n";
+import { formatDuration, SHOWN_FROM_MS } from "@/i18n/format";
+import type { Language, Strings } from "@/i18n/i18n";
 import type { Message, ToolCall } from "@/run/message";
 import { lastLines } from "@/run/progress";
 import { type Review, reviewOf } from "@/run/review";
-import { exitCodeIn, type ToolKind, textArgument, toolKind, toolObject } from "@/run/toolCalls";
+import { exitCodeIn, type ToolKind, textArgument, toolKind, toolObject, toolReason } from "@/run/toolCalls";
 import { usePage } from "@/state/context";
 
 export const TOOL_ICONS: Readonly<Record<ToolKind, LucideIcon>> = {
@@ -56,10 +57,11 @@ interface Props {
   readonly call: ToolCall;
   readonly result: Message | undefined;
   readonly state: CallState;
-  readonly calledAt: number | null;
+  /** The message that has the call. */
+  readonly caller: Message;
 }
 
-export function ToolCard({ call: called, result: toolResult, state, calledAt }: Props) {
+export function ToolCard({ call: called, result: toolResult, state, caller }: Props) {
   const strings = useStrings();
   const language = useLanguage();
   const subagentNote = useSubagentNote(called.id);
@@ -74,19 +76,26 @@ export function ToolCard({ call: called, result: toolResult, state, calledAt }: 
   const failed = (result?.failed === true && review === null) || exitCode !== null;
   const running = result === undefined && state === "running";
   const live = result === undefined ? output : undefined;
-  const duration = durationOf(result, calledAt);
-  const took = duration !== null && formatShortDuration(duration, language);
+  const duration = durationOf(result, caller);
+  const took = duration !== null && duration >= SHOWN_FROM_MS && formatDuration(duration, language);
 
+  const verb = review?.type === "rejected" ? strings.toolRejected : verbOf(kind, result, state, strings);
+  // The model says what a command is for; the command itself is inside.
+  const purpose = kind === "run" || kind === "start" ? toolReason(call) : "";
+  const succeeds = running || (result !== undefined && !result.failed);
   return (
     <Collapsible
       icon={TOOL_ICONS[kind]}
       tone={failed ? "failed" : running ? "running" : "quiet"}
-      verb={review?.type === "rejected" ? strings.toolRejected : verbOf(kind, result, strings)}
+      verb={purpose !== "" && succeeds ? "" : verb}
+      purpose={purpose || (kind === "delegate" ? toolObject(call) : "")}
       object={toolObject(call)}
-      title={textArgument(call, "path") || toolObject(call)}
+      title={textArgument(call, "path") || purpose || toolObject(call)}
+      clock={running && caller.settledAt !== null ? <Elapsed since={caller.settledAt} /> : null}
       aside={[
         subagentNote,
         review?.type === "edited" && strings.toolEdited,
+        review === null && allowedNote(result, caller, language, strings),
         exitCode !== null && strings.exitCode(exitCode),
         result === undefined
           ? subagentNote === false && describeState(state, strings)
@@ -94,10 +103,11 @@ export function ToolCard({ call: called, result: toolResult, state, calledAt }: 
       ]}
       opensByDefault={failed || (running && (live !== undefined || subagentNote !== false))}
     >
-      <ToolInput call={call} />
+      <ToolInput call={call} named={purpose !== ""} />
       {kind === "delegate" && <SubagentProgress callId={call.id} runId={toolResult?.runId ?? null} />}
       {live !== undefined && <Monospace label={strings.toolOutput} text={lastLines(live)} grows />}
-      {result !== undefined && (failed || (kind !== "write" && kind !== "edit")) && (
+      {result !== undefined && kind === "delegate" && !failed && <SubagentResult text={result.text} />}
+      {result !== undefined && (failed || !["write", "edit", "delegate"].includes(kind)) && (
         <Monospace label={strings.toolOutput} text={outputOf(result, review) || strings.toolNoOutput} />
       )}
     </Collapsible>
@@ -114,8 +124,8 @@ export function ToolGroup({ group, results }: { group: Group; results: Turns["re
       verb={strings.toolGroups[group.kind](group.calls.length)}
       opensByDefault={false}
     >
-      {group.calls.map(({ call, calledAt }) => (
-        <ToolCard key={call.id} call={call} calledAt={calledAt} result={results.get(call.id)} state="over" />
+      {group.calls.map(({ call, caller }) => (
+        <ToolCard key={call.id} call={call} caller={caller} result={results.get(call.id)} state="over" />
       ))}
     </Collapsible>
   );
@@ -126,7 +136,10 @@ interface FoldableProps {
   readonly tone: "failed" | "running" | "quiet";
   readonly verb: string;
   readonly object?: string;
+  /** Shown in place of the object, as text. */
+  readonly purpose?: string;
   readonly title?: string;
+  readonly clock?: ReactNode;
   /** Notes at the end of the line; false values are skipped. */
   readonly aside?: readonly (string | false)[];
   readonly opensByDefault: boolean;
@@ -138,7 +151,9 @@ function Collapsible({
   tone,
   verb,
   object,
+  purpose = "",
   title,
+  clock = null,
   aside = [],
   opensByDefault,
   children,
@@ -149,22 +164,33 @@ function Collapsible({
   const colours = { failed: "text-error", running: "animate-breathe text-running", quiet: "text-faint" };
   return (
     <div
-      className={`overflow-hidden rounded-box border bg-paper ${tone === "failed" ? "border-error/40" : "border-line"}`}
+      className={`overflow-hidden rounded-box border bg-paper ${
+        tone === "failed" ? "border-error/40" : open ? "border-line" : "border-transparent"
+      }`}
     >
       <button
         type="button"
         aria-expanded={open}
         onClick={() => setChosen(!open)}
-        className="flex h-9 w-full items-center gap-2 px-3 text-left text-ui hover:bg-tint focus-visible:-outline-offset-2"
+        className={`flex h-8 w-full items-center gap-2 px-2 text-left text-ui hover:bg-tint focus-visible:-outline-offset-2 ${open ? "" : "rounded-box"}`}
       >
         <Icon aria-hidden className={`size-4 shrink-0 ${colours[tone]}`} />
-        <span className={`shrink-0 ${tone === "failed" ? "text-error" : "text-soft"}`}>{verb}</span>
-        <code title={title} className="min-w-0 truncate font-mono text-small">
-          {object}
-        </code>
+        {verb !== "" && (
+          <span className={`shrink-0 ${tone === "failed" ? "text-error" : "text-soft"}`}>{verb}</span>
+        )}
+        {purpose !== "" ? (
+          <span title={title} className="min-w-0 truncate">
+            {purpose}
+          </span>
+        ) : (
+          <code title={title} className="min-w-0 truncate font-mono text-small empty:hidden">
+            {object}
+          </code>
+        )}
         <span className="ml-auto max-w-[45%] shrink-0 truncate text-small text-faint">
           {aside.filter(Boolean).join(" · ")}
         </span>
+        {clock}
         <ChevronRight
           aria-hidden
           className={`size-4 shrink-0 text-faint transition-transform ${open ? "rotate-90" : ""}`}
@@ -175,15 +201,15 @@ function Collapsible({
   );
 }
 
-function verbOf(kind: ToolKind, result: Message | undefined, strings: Strings): string {
+function verbOf(kind: ToolKind, result: Message | undefined, state: CallState, strings: Strings): string {
   const { progressive, past, failing } = strings.toolVerbs[kind];
-  if (result === undefined) return progressive;
+  if (result === undefined) return state === "over" ? strings.toolStopped : progressive;
   return result.failed ? failing : past;
 }
 
 /** Describe the state of a call without a result. */
 function describeState(state: CallState, strings: Strings): string {
-  return { running: "", waiting: strings.toolWaiting, over: strings.toolUnfinished }[state];
+  return state === "waiting" ? strings.toolWaiting : "";
 }
 
 /** Return the output without the note for the model. */
@@ -192,7 +218,25 @@ function outputOf(result: Message, review: Review | null): string {
   return review.type === "edited" ? review.output : review.reason;
 }
 
-function durationOf(result: Message | undefined, calledAt: number | null): number | null {
-  if (result?.settledAt == null || calledAt === null) return null;
-  return result.settledAt - calledAt;
+/** Return who allowed a call, and when: its result belongs to the run that went on after the decision. */
+function allowedNote(
+  result: Message | undefined,
+  caller: Message,
+  language: Language,
+  strings: Strings,
+): string | false {
+  if (result?.settledAt == null || result.runId === null || caller.runId === null) return false;
+  if (result.runId === caller.runId) return false;
+  const at = new Date(result.settledAt - (result.tookMs ?? 0));
+  return strings.allowedByYou(
+    at.toLocaleTimeString(language, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }),
+  );
+}
+
+/** Return the measured duration, else an estimate that is only good if nobody was asked in between. */
+function durationOf(result: Message | undefined, caller: Message): number | null {
+  if (result === undefined) return null;
+  if (result.tookMs !== null) return result.tookMs;
+  if (result.settledAt === null || caller.settledAt === null || caller.runId !== result.runId) return null;
+  return result.settledAt - caller.settledAt;
 }

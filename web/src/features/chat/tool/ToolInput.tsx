@@ -1,5 +1,6 @@
 /** Input of a tool call: command, file text, diff or arguments. */
 
+import { ArgumentFields } from "@/features/chat/tool/ArgumentFields";
 import { Monospace } from "@/features/chat/tool/Monospace";
 import { useStrings } from "@/i18n/context";
 import type { Strings } from "@/i18n/i18n";
@@ -8,9 +9,15 @@ import { argsText, itemCount, textArgument, toolKind, toolReason } from "@/run/t
 import { DiffLines } from "@/ui/DiffLines";
 import { diffLines } from "@/ui/diff";
 
-export function ToolInput({ call }: { call: ToolCall }) {
+interface Props {
+  readonly call: ToolCall;
+  /** The reason for the call is shown elsewhere. */
+  readonly named?: boolean;
+}
+
+export function ToolInput({ call, named = false }: Props) {
   const strings = useStrings();
-  const label = toolReason(call) || strings.toolInput;
+  const label = (!named && toolReason(call)) || strings.toolInput;
   // Invalid JSON arguments are shown as text.
   const kind = typeof call.args === "string" ? "use" : toolKind(call);
   switch (kind) {
@@ -30,21 +37,36 @@ export function ToolInput({ call }: { call: ToolCall }) {
     case "delegate":
       return (
         <Monospace
-          label={label}
+          label={strings.subagentTask}
           note={delegationSummary(call, strings)}
           text={textArgument(call, "prompt")}
         />
       );
     default:
-      return <Monospace label={label} text={argsText(withoutReason(call))} />;
+      return <Arguments label={label} call={withoutReason(call)} />;
   }
 }
+
+function Arguments({ label, call }: { label: string; call: ToolCall }) {
+  // Arguments that are still streaming, or are no JSON.
+  if (typeof call.args === "string") return <Monospace label={label} text={argsText(call)} />;
+  return (
+    <div className="text-small">
+      <div className="mb-1 text-faint">{label}</div>
+      <ArgumentFields args={call.args} />
+    </div>
+  );
+}
+
+// Every server has it, so its name says nothing.
+const GENERAL = "general-purpose";
 
 /** Show the agent and the item count, not thousands of items. */
 function delegationSummary(call: ToolCall, strings: Strings): string {
   const count = itemCount(call);
   const what = count === null ? textArgument(call, "file") : strings.items(count);
-  return [textArgument(call, "subagent_type"), what].filter(Boolean).join(" · ");
+  const agent = textArgument(call, "subagent_type");
+  return [agent === GENERAL ? "" : agent, what].filter(Boolean).join(" · ");
 }
 
 /** The reason is already shown above. */
