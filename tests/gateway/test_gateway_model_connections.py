@@ -12,7 +12,6 @@ import httpx
 from deerflow.config.source import open_source
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.gateway.app import create_app
-from deerflow.gateway.dependencies import get_current_user
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import ScriptedServer, Stall
 from tests.canary import capture_all_logs, files_with
@@ -218,7 +217,7 @@ async def test_other_users_do_not_see_a_saved_model_and_may_not_use_private_addr
     async with asyncio.timeout(LIMIT_S), capable_server() as server, open_harness(source) as harness:
         app = create_app(harness)
         who = [LOCAL_USER]
-        app.dependency_overrides[get_current_user] = lambda: who[0]
+        app.state.identify = lambda _request: who[0]
         async with browse(harness, app) as http:
             saved = (await http.post("/api/model-connections", json=body_of(server))).json()
             who[0] = type(LOCAL_USER)("mallory")
