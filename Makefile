@@ -12,7 +12,7 @@ WORKERS ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 TEMPORARY := $(shell [ -w /dev/shm ] && echo PYTEST_DEBUG_TEMPROOT=/dev/shm)
 # Bytecode is kept whatever the environment says: each worker would compile every test module anew.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(TEMPORARY) $(RUN) $(BIN)/pytest -n $(WORKERS) --dist worksteal
-FAST = --hypothesis-profile=fast -m "not browser and not slow and not external"
+FAST = --hypothesis-profile=fast -m "not browser and not slow and not external" --ignore=tests/e2e -p no:schemathesis
 
 .DEFAULT_GOAL := help
 .PHONY: help start dev setup install config config-upgrade check check-style check-types check-architecture check-web test test-fast test-changed test-nightly test-bare web bench doctor clean format lock screenshots snapshots tools system reference

@@ -250,6 +250,7 @@ async def test_closing_the_catalog_closes_its_models() -> None:
     assert server.requests[0].client != server.requests[1].client
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["deerflow.models.factory", "deerflow.models.detection"])
 def test_importing_does_not_load_clients(module: str) -> None:
     heavy = ("aiohttp", "httpx", "openai", "anthropic")

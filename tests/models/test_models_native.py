@@ -245,6 +245,7 @@ main()
 NATIVE = "models: [{{name: a, use: 'langchain_openai:ChatOpenAI', model: m, base_url: '{url}', api_key: k{more}}}]\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "code", "text"), [("", 0, ""), (", logprobs: true", 1, "pip install langchain-openai")]
 )
@@ -275,6 +276,7 @@ print(type(create_chat_model(ModelConfig.model_validate(entry))).__name__, "open
 """
 
 
+@pytest.mark.slow
 def test_a_replaced_class_is_not_loaded(tmp_path: Path) -> None:
     child = subprocess.run(
         [sys.executable, "-c", BUILD_WITHOUT_PACKAGE],

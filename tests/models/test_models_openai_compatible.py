@@ -318,6 +318,7 @@ async def run_in_child(base_url: str, **environment: str) -> tuple[bytes, bytes]
         return await child.communicate()
 
 
+@pytest.mark.slow
 async def test_prints_no_warning_without_close() -> None:
     async with ScriptedServer(["one"]) as server:
         assert await run_in_child(server.base_url) == (b"one\n", b"")

@@ -44,6 +44,7 @@ async def test_a_sound_file_has_no_problems(tmp_path: Path) -> None:
     assert check_file(tmp_path / "none.db") == [f"{tmp_path / 'none.db'} does not exist"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [0, 7, -1])
 async def test_a_repair_keeps_all_rows_outside_the_damaged_page(tmp_path: Path, which: int) -> None:
     file = tmp_path / "deerflow.db"

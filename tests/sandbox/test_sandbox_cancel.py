@@ -195,6 +195,7 @@ async def test_cancelling_during_launcher_start_leaves_no_processes(sandbox: San
     assert len(list_launchers()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 async def test_server_exit_kills_all_commands(tmp_path: Path, how: signal.Signals) -> None:
     seconds = make_marker()

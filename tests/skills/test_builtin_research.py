@@ -229,6 +229,7 @@ async def test_bootstrap_skill_creates_an_agent(tmp_path: Path) -> None:
     assert made.soul == soul and made.config.description == "Looks over receipts"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rubbish", [b"\x82\xff\x00\x01" * 20, b'[1, "a", null]', b""], ids=["bytes", "list", "nothing"]
 )
