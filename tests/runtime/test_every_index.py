@@ -106,6 +106,8 @@ async def open_bridge(place: Path | str, whole: Sequence[RunEvent]) -> AsyncIter
         if after not in read:
             assert await read_log(database, run_id, after, limit) == right, f"after event {after}"
             read.add(after)
+        else:
+            await asyncio.sleep(0)  # as a database does
         return right
 
     async with open_database(place) as database:

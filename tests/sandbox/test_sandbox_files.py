@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from deerflow.domain.errors import FileProblem, InvalidRequest
 from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE, ThreadFiles
+from deerflow.sandbox.file_access import ServedFile
 from deerflow.sandbox.files.files import LocalThreadFiles, list_files, read_file, stat_file, thread_files, write_file
 from deerflow.sandbox.files.mounts import Mount, ResolvedPath, resolve_path, user_data_folder, user_data_mounts
 from deerflow.sandbox.files.traversal import open_step_by_step
@@ -377,3 +378,12 @@ def repeat_in_background(work: Callable[[], None], done: threading.Event) -> Ite
         done.set()
         thread.join(10)
         assert not thread.is_alive()
+
+
+def test_a_served_file_is_closed_when_nobody_uses_it_any_more(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("content")
+    served = ServedFile(os.open(tmp_path / "file", os.O_RDONLY))
+    descriptor = served.fileno()
+    del served  # a warning about it would fail the test
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)

@@ -96,6 +96,13 @@ class InMemoryFile:
         """Do nothing: no resource is held."""
 
 
+class ServedFile(io.FileIO):
+    """File that is closed with its last user: a client may disconnect before the response begins to be sent."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 def open_file(resolved: ResolvedPath) -> OpenFile:
     """Open a file for reading.
 
@@ -111,7 +118,7 @@ def open_file(resolved: ResolvedPath) -> OpenFile:
             modified_at=get_modified_at(status),
             tag=f"{entry.inode:x}-{entry.size:x}-{entry.mtime_ns:x}-{entry.ctime_ns:x}",
             is_settled=is_settled(entry, time.time_ns()),
-            file=io.FileIO(os.dup(descriptor)),
+            file=ServedFile(os.dup(descriptor)),
         )
 
 
