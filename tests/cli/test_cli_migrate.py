@@ -184,6 +184,7 @@ def drop_value(settings: Any, path: KeyPath) -> Any:
     return changed
 
 
+@pytest.mark.slow
 def test_nothing_of_a_complete_file_is_lost_silently() -> None:
     public = yaml.safe_load(COMPLETE.read_text())
     made = convert_config(public)

@@ -108,6 +108,7 @@ def circle() -> bytes:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [bomb, circle])
 async def test_survives_a_malicious_pdf(site: Site, make: Callable[[], bytes]) -> None:
     body = make()

@@ -16,6 +16,7 @@ THUMBNAIL = "GET /api/threads/{thread_id}/thumbnails/{path}"
 """Needs the toolbox, which the shared server does not have."""
 
 
+@pytest.mark.slow
 def test_every_route_has_an_example(server: PopulatedServer) -> None:
     lacking = {each.name: each.problem for each in list_examples(server.document) if each.problem}
     assert lacking == {}

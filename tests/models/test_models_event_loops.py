@@ -71,6 +71,7 @@ def read_text(events: Iterator[StreamEvent], until: str = TEXT) -> str:
     return text
 
 
+@pytest.mark.slow
 # The SDK of Gemini derives a class from a class of aiohttp.
 @pytest.mark.filterwarnings("ignore:Inheritance class Aiohttp:DeprecationWarning")
 @pytest.mark.parametrize("name", CLASSES)

@@ -161,6 +161,7 @@ async def test_small_files_are_rewritten_at_once(tmp_path: Path, monkeypatch: py
         assert CANARY.encode() not in read_files(file)
 
 
+@pytest.mark.slow
 async def test_concurrent_writes_succeed(tmp_path: Path) -> None:
     file = tmp_path / "d.db"
     purger = Purger(file)
