@@ -28,6 +28,7 @@ PROVIDERS = {
     "deepseek": ("deepseek", "deepseek"),
     "qwen": ("alibaba-cn", None),
     "kimi": ("moonshotai", "moonshotai"),
+    "doubao": ("aihubmix", None),
     "openrouter": ("openrouter", None),
     "glm": ("zhipuai", None),
     "zai": ("zai", "zai"),
@@ -38,9 +39,12 @@ PROVIDERS = {
 OWN_MODELS = {
     "gemini": re.compile("gemini|gemma"),
     "qwen": re.compile("qwen|qvq|qwq"),
+    "doubao": re.compile("doubao"),
     "openai": re.compile("gpt|o[0-9]"),
 }
 """Models of other makers are left out, where a provider sells them too."""
+RESOLD = frozenset(("doubao",))
+"""Providers that the data describe at a reseller only: capabilities are those of the model, prices are not."""
 OLDEST = "2025-03-01"
 """Models that were released earlier are left out."""
 OPENROUTER_OLDEST = "2025-10-01"
@@ -83,7 +87,7 @@ def read_capabilities(provider: Any, name: str) -> Iterator[tuple[str, dict[str,
         facts |= {"context": model.limit.context} if model.limit.context else {}
         facts |= {"tools": model.tool_call, "reasoning": model.reasoning, "vision": "image" in model.modalities.input}
         cost = model.cost
-        if cost is not None:
+        if cost is not None and name not in RESOLD:
             facts |= make_prices(cost.input, cost.output, cost.cache_read, cost.cache_write)
         yield model.id, facts
 

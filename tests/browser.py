@@ -1,7 +1,9 @@
 """Chromium for tests: one process per worker, without contexts of other tests."""
 
+import os
 import shutil
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest_asyncio
 from playwright.async_api import Browser, async_playwright, expect
@@ -10,6 +12,7 @@ from tests.support import needs
 
 PATIENCE_MS = 30_000
 """Timeout of waits on a busy machine."""
+LAUNCHER = Path(__file__).with_name("chromium_launcher.py")
 BROWSER_OPTIONS = [
     "--headless",
     "--no-sandbox",
@@ -29,7 +32,8 @@ async def chromium() -> AsyncIterator[Browser]:
     path = shutil.which("chromium-headless-shell") or needs("chromium")
     expect.set_options(timeout=PATIENCE_MS)
     async with async_playwright() as playwright:
-        started = await playwright.chromium.launch(executable_path=path, args=BROWSER_OPTIONS)
+        environment = {**os.environ, "CHROMIUM": path}  # noqa: TID251
+        started = await playwright.chromium.launch(executable_path=LAUNCHER, args=BROWSER_OPTIONS, env=environment)
         yield started
         await started.close()
 

@@ -22,7 +22,7 @@ from langchain_core.messages import BaseMessage, SystemMessage
 from starlette.types import ASGIApp
 
 from deerflow.gateway.app import create_app
-from deerflow.gateway.middleware.protocol import HeaderTimeoutProtocol
+from deerflow.gateway.middleware.request_context import HeaderTimeoutProtocol
 from deerflow.harness import Harness
 
 OpenHarness = Callable[..., AbstractAsyncContextManager[Harness]]
@@ -39,6 +39,7 @@ async def browse(
         http=HeaderTimeoutProtocol,
         ws="none",
         lifespan="off",
+        proxy_headers=False,
         log_config=None,
         timeout_graceful_shutdown=1,
     )

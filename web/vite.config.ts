@@ -10,7 +10,7 @@ export default defineConfig({
     emptyOutDir: true,
     // The page's content security policy allows no data: fonts, so nothing is inlined.
     assetsInlineLimit: 0,
-    rolldownOptions: { input: { index: "index.html", diagram: "diagram.html" } },
+    rolldownOptions: { input: { index: "index.html", diagram: "diagram.html", live: "live.html" } },
   },
   server: { proxy: { "/api": "http://127.0.0.1:2026" } },
   test: {

@@ -10,8 +10,8 @@ from deerflow.agents.custom_agents import CustomAgents
 from deerflow.agents.lead_agent.prompt import PromptParts, apply_prompt_template
 from deerflow.domain.context import RunContext
 from deerflow.testing import ScriptedModel, calling
-from deerflow.tools.agent_tools import build_setup_agent_tool, build_update_agent_tool
 from deerflow.tools.assembly import builtin_tools, get_available_tools
+from deerflow.tools.builtins import build_setup_agent_tool, build_update_agent_tool
 from tests.runs_alone import run_in
 
 

@@ -14,8 +14,7 @@ from langchain_core.tools import tool
 from langgraph.types import Command
 
 from deerflow.agents.chain import ChainInputs, build_chain
-from deerflow.agents.compose import ComposedModelCalls, ComposedToolCalls, compose
-from deerflow.agents.factory import create_deerflow_agent
+from deerflow.agents.factory import ComposedModelCalls, ComposedToolCalls, compose, create_deerflow_agent
 from deerflow.agents.features import RuntimeFeatures
 from deerflow.testing import ScriptedModel, calling
 

@@ -145,9 +145,9 @@ def test_shared_agents_are_read_only(agents: CustomAgents, tmp_path: Path) -> No
     shared.mkdir(parents=True)
     (shared / "SOUL.md").write_text("shared")
     assert agents.load("local", "ada") == CustomAgent("ada", soul="shared")
-    with pytest.raises(Conflict, match="for everybody"):
+    with pytest.raises(Conflict, match="shared by all users"):
         agents.update("local", ADA)
-    with pytest.raises(Conflict, match="for everybody"):
+    with pytest.raises(Conflict, match="shared by all users"):
         agents.delete("local", "ada")
     agents.create("local", ADA)
     assert agents.load("local", "ada") == ADA, "one's own goes first"

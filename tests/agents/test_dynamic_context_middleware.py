@@ -9,7 +9,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
 
 from deerflow.agent_support.thread_state import ThreadState
-from deerflow.agents.middlewares.model_calls.dynamic_context import DynamicContextMiddleware
+from deerflow.agents.middlewares.model_calls import DynamicContextMiddleware
 from deerflow.testing import ScriptedModel, calling
 
 CONFIG: Any = {"configurable": {"thread_id": "t"}}

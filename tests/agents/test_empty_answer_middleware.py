@@ -8,7 +8,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 
 from deerflow.agent_support.thread_state import ThreadState
-from deerflow.agents.middlewares.model_calls.empty_answer import EmptyAnswerMiddleware, has_content
+from deerflow.agents.middlewares.model_calls import EmptyAnswerMiddleware, has_content
 from deerflow.testing import Answer, ScriptedModel, calling, thinking
 
 

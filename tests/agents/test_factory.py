@@ -48,6 +48,58 @@ async def test_a_plain_function_becomes_a_tool() -> None:
     assert model.requests[0].messages[0].text.startswith("You add.")
 
 
+async def test_the_subagent_feature_adds_a_tool_that_delegates() -> None:
+    def weigh(thing: str) -> str:
+        """Weigh a thing.
+
+        Args:
+            thing: Its name.
+        """
+        return f"{thing}: 5 kg"
+
+    order = {"description": "weigh it", "prompt": "How heavy is the box?", "subagent_type": "general-purpose"}
+    model = ScriptedModel.saying(
+        calling("task", **order), calling("weigh", thing="box"), "The box weighs 5 kg.", "It weighs 5 kg."
+    )
+    agent = create_deerflow_agent(model, [weigh], features=RuntimeFeatures(subagent=True), checkpointer=InMemorySaver())
+    events = []
+    async for mode, part in agent.astream(
+        INPUT, {"configurable": {"thread_id": "t"}}, stream_mode=["custom", "values"]
+    ):
+        if mode == "custom":
+            events.append(part["type"])
+        else:
+            state = part
+    assert [message.text for message in state["messages"]] == [
+        "Hi", "", "Task Succeeded. Result: The box weighs 5 kg.", "It weighs 5 kg."
+    ]  # fmt: skip
+    assert "task" in model.requests[0].tool_names and "weigh" in model.requests[1].tool_names
+    assert not {"task", "ask_clarification"} & set(model.requests[1].tool_names)
+    assert model.requests[1].messages[1].text == "How heavy is the box?"
+    assert (events[0], events[-1]) == ("task_started", "task_completed")
+
+
+async def test_an_unknown_kind_of_subagent_is_refused_and_a_task_tool_of_your_own_is_kept() -> None:
+    order = {"description": "x", "prompt": "y", "subagent_type": "wizard"}
+    features = RuntimeFeatures(subagent=True)
+    state = await create_deerflow_agent(
+        ScriptedModel.saying(calling("task", **order), "Well."), features=features
+    ).ainvoke(INPUT)
+    assert state["messages"][-2].status == "error" and "general-purpose" in state["messages"][-2].text
+
+    def task(thing: str) -> str:
+        """Do a thing.
+
+        Args:
+            thing: Its name.
+        """
+        return f"{thing} done"
+
+    model = ScriptedModel.saying(calling("task", thing="this"), "Well.")
+    state = await create_deerflow_agent(model, [task], features=features).ainvoke(INPUT)
+    assert state["messages"][-2].text == "this done"
+
+
 def test_all_features_can_be_enabled_together() -> None:
     agent = create_deerflow_agent(ScriptedModel.saying("Hello."), features=ALL_FEATURES)
     assert agent.invoke(INPUT)["messages"][-1].text == "Hello."
@@ -84,12 +136,14 @@ def test_the_chain_of_a_subagent_has_no_clarification_todos_or_title() -> None:
 
 
 def test_a_feature_can_be_disabled_or_replaced() -> None:
-    class Mine(AgentMiddleware): ...
+    class OwnMiddleware(AgentMiddleware): ...
 
     assert "LoopDetectionMiddleware" not in chain_names(RuntimeFeatures(loop_detection=False))
-    assert "Mine" in chain_names(RuntimeFeatures(loop_detection=Mine()))
-    chain = chain_names(RuntimeFeatures(sandbox=Mine()))
-    assert chain.count("Mine") == 1 and "ThreadDataMiddleware" not in chain and "SandboxMiddleware" not in chain
+    assert "OwnMiddleware" in chain_names(RuntimeFeatures(loop_detection=OwnMiddleware()))
+    chain = chain_names(RuntimeFeatures(sandbox=OwnMiddleware()))
+    assert (
+        chain.count("OwnMiddleware") == 1 and "ThreadDataMiddleware" not in chain and "SandboxMiddleware" not in chain
+    )
 
 
 def test_custom_middlewares_are_placed_and_called() -> None:

@@ -20,8 +20,8 @@ from deerflow.domain.skills import SkillMetadata
 from deerflow.memory.tools import build_memory_tools
 from deerflow.skills.tools import skill_manage
 from deerflow.subagents.tools import build_task_batch_tool, build_task_tool
-from deerflow.tools.agent_tools import build_setup_agent_tool, build_update_agent_tool
 from deerflow.tools.assembly import as_tool, builtin_tools, get_available_tools, sandbox_tools
+from deerflow.tools.builtins import build_setup_agent_tool, build_update_agent_tool
 from tests.support import same_as_snapshot
 
 ALL_PARTS = PromptParts(

@@ -13,8 +13,11 @@ from deerflow.agent_support.thread_state import ThreadState
 from deerflow.agents.middlewares.clarification_middleware import ClarificationMiddleware
 from deerflow.agents.middlewares.dangling_tool_call_middleware import DanglingToolCallMiddleware, is_complete
 from deerflow.agents.middlewares.loop_detection_middleware import LoopDetectionMiddleware
-from deerflow.agents.middlewares.model_calls.empty_answer import EmptyAnswerMiddleware
-from deerflow.agents.middlewares.model_calls.model_recovery import ModelRecoveryMiddleware, RetryClock
+from deerflow.agents.middlewares.model_calls import (
+    EmptyAnswerMiddleware,
+    ModelRecoveryMiddleware,
+    RetryClock,
+)
 from deerflow.agents.middlewares.subagent_limit_middleware import SubagentLimitMiddleware
 from deerflow.agents.middlewares.token_usage_middleware import TokenUsageMiddleware
 from deerflow.agents.middlewares.tool_error_handling_middleware import ToolErrorHandlingMiddleware

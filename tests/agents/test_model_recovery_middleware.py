@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from deerflow.agent_support.model_failures import classify_failure
 from deerflow.agent_support.thread_state import ThreadState
-from deerflow.agents.middlewares.model_calls.model_recovery import ModelRecoveryMiddleware, RetryClock
+from deerflow.agents.middlewares.model_calls import ModelRecoveryMiddleware, RetryClock
 from deerflow.config.sections.runs import LlmCallConfig
 from deerflow.domain.errors import (
     ModelError,

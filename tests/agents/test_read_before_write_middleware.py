@@ -8,7 +8,7 @@ from langchain.tools import ToolRuntime
 from langchain_core.messages import ToolMessage
 
 from deerflow.agent_support.thread_state import ThreadState
-from deerflow.agents.middlewares.tool_calls.read_before_write import ReadBeforeWriteMiddleware
+from deerflow.agents.middlewares.tool_calls import ReadBeforeWriteMiddleware
 from deerflow.domain.context import RunContext
 from deerflow.sandbox.files.files import thread_files
 from deerflow.testing import Answer, ScriptedModel, calling

@@ -10,7 +10,7 @@ from langchain_core.messages import ToolMessage
 from langgraph.types import Command
 
 from deerflow.agent_support.thread_state import ThreadState
-from deerflow.agents.middlewares.tool_calls.tool_output import ToolOutputMiddleware
+from deerflow.agents.middlewares.tool_calls import ToolOutputMiddleware
 from deerflow.config.sections.tools import ToolOutputConfig
 from deerflow.domain.context import RunContext
 from deerflow.domain.errors import FileProblem

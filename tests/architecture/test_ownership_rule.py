@@ -12,6 +12,12 @@ WITHOUT_OWNER = {
     "processes": "which servers are alive; nothing of anybody's",
     "search_backlog": "names of threads, for the server alone",
     "run_events": "reached through its run alone, which has an owner",
+    "project_files": "reached through its project alone, which has an owner",
+    "passages": "reached through its file and project alone",
+    "passage_vectors": "reached through its passage alone",
+    "accounts": "the owners themselves",
+    "account_links": "invitations, which belong to the server, and links of one account",
+    "login_failures": "hashes of names and addresses, for the server alone",
     "mcp_pins": "what MCP servers offer, accepted by an admin for everybody",
 }
 WITHOUT_ROWS = {
@@ -35,6 +41,7 @@ OWNER_ARGUMENTS = {
     "thread": "a thread that was found by its owner",
     "origin": "whose model calls they were",
     "events": "of runs this process carries out",
+    "file": "a file that the indexer has claimed",
 }
 BY_ID = {
     "claim_next_run": "the thread of a run that has just ended, or was left by a dead process",
@@ -63,11 +70,39 @@ BY_ID = {
     "request_stop": "a run that was found by its owner",
     "is_unfinished": "a run whose reader found it by its owner",
     "read_run_controls": "runs this process carries out",
+    "find_account_by_email": "an administrator, or somebody who says the password next",
+    "find_password": "somebody who says the password next",
+    "read_account": "a condition of a caller in this module",
+    "redeem_reset": "whoever has the secret of a link may set the password of its account",
+    "take_link": "whoever has the secret of a link may use it",
+    "find_link": "whoever has the secret of a link may use it",
+    "find_credentials": "whoever has the secret of a session or token is its owner",
+    "record_use": "a session or token that was found by its secret",
     "find_share": "whoever has the secret of a link may read its thread; the owner comes with the link",
     "finish_deletions": "deletions this process has carried out",
     "postpone_purge": "deletions this process has carried out",
+    "purge_passages": "a project that its owner has deleted",
+    "finish_purge": "a project that its owner has deleted",
+    "renew_claims": "files that the indexer has claimed",
+    "release_files": "files that the indexer has claimed",
+    "compare_vectors": "a project that was found by its owner; what is found is read by the owner again",
+    "search_terms": "a project that was found by its owner; what is found is read by the owner again",
+    "search_vectors": "a project that was found by its owner; what is found is read by the owner again",
 }
 FOR_ALL = {
+    "has_accounts": "whether there is any account",
+    "list_accounts": "an administrator looks at all accounts",
+    "add_first_account": "there is no account yet",
+    "insert_link": "an administrator makes links for everybody",
+    "list_invitations": "an administrator looks at all invitations",
+    "delete_invitation": "an administrator withdraws it",
+    "lock_admins": "all administrators, of whom one must stay",
+    "reserve_failures": "failed logins of everybody",
+    "release_failures": "the same",
+    "find_purge": "a server purges everybody's deleted projects",
+    "claim_files": "a server indexes everybody's files",
+    "list_unembedded": "a server indexes everybody's files",
+    "save_vectors": "a server indexes everybody's files",
     "list_unfinished_runs": "a server goes on with everybody's runs",
     "list_unfinished_deletions": "a server finishes everybody's deletions",
     "list_expired_threads": "a server deletes everybody's old threads",
@@ -77,8 +112,12 @@ FOR_ALL = {
     "do_nothing": "does nothing",
     "apply_all": "applies changes that are checked one by one",
     "find_next_due": "a server learns from everybody's threads",
+    "find_schedule": "the same",
+    "next_due": "the same",
+    "limit_waits": "the same",
     "claim_due": "a server learns from everybody's threads",
     "find_next_in_backlog": "a server indexes everybody's threads",
+    "merge_log": "puts the file as a whole in order",
     "merge_index": "puts the index as a whole in order",
     "merge_table_index": "the same",
     "savepoint": "a part of a transaction, whatever is in it",
@@ -106,7 +145,7 @@ def test_every_row_has_an_owner() -> None:
     assert WITHOUT_OWNER.keys() <= metadata.tables.keys()
 
 
-def test_whoever_reads_or_changes_rows_says_whose_they_are() -> None:
+def test_queries_are_restricted_to_an_owner() -> None:
     functions = dict(list_queries())
     silent = {
         name

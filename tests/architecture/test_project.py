@@ -11,13 +11,13 @@ ROOT = Path(__file__).parents[2]
 TOOLBOX = ROOT / "src/deerflow/sandbox/local/toolbox.lock"
 
 
-def test_the_version_is_said_once_and_the_same_everywhere() -> None:
+def test_the_version_is_the_same_everywhere() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["version"] == deerflow.__version__
     assert f"## {deerflow.__version__}" in (ROOT / "CHANGELOG.md").read_text()
 
 
-def test_the_readmes_are_short_and_tell_the_same() -> None:
+def test_the_readmes_are_short_and_have_the_same_content() -> None:
     english, chinese = (ROOT / "README.md").read_text(), (ROOT / "README.zh.md").read_text()
     assert english.count("\n") <= 150 and chinese.count("\n") <= 150
     assert find_code_blocks(english) == find_code_blocks(chinese)

@@ -63,7 +63,7 @@ class GreedyEndpoint:
 def open_budget_config(
     tmp_path: Path, server: ScriptedServer, budget: dict[str, object], more: Any = None, **entry: Any
 ) -> ConfigSource:
-    model = server.model_config(max_tokens=600, **entry).model_dump(exclude_none=True)
+    model = server.model_config(**{"max_tokens": 600, **entry}).model_dump(exclude_none=True)
     sections = {
         "models": [model],
         "budget": budget,

@@ -77,7 +77,7 @@ def test_show_prints_the_effective_configuration_with_sources(tmp_path: Path, co
 
     assert yaml.safe_load(output) == {
         **Config().model_dump(mode="json"),
-        "server": {"host": "127.0.0.1", "port": 80},
+        "server": {"host": "127.0.0.1", "port": 80, "trusted_proxies": []},
     }
     assert f"# {tmp_path}/config.yaml:2\nserver:\n" in output
     assert "# default\ntitle:\n" in output

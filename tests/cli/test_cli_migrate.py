@@ -4,10 +4,8 @@ import asyncio
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Iterator
-from copy import deepcopy
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -22,7 +20,7 @@ from deerflow.cli.config import app
 from deerflow.cli.main import build_app
 from deerflow.cli.migration import RULES_BY_KEY, UNKNOWN, convert_config, convert_extensions
 from deerflow.config.load import PublicConfigFound, load
-from deerflow.config.loader.document import KeyPath, format_path
+from deerflow.config.loader.document import format_path
 from deerflow.config.root import Config, is_public_config
 from deerflow.config.source import open_source
 from deerflow.domain.identity import LOCAL_USER
@@ -30,49 +28,13 @@ from deerflow.domain.memory import MemoryScope
 from deerflow.harness import open_harness
 from deerflow.testing import ScriptedModel, ScriptedServer, calling
 from deerflow.testing.scripted_server import ServerTurn
+from tests.cli.public_project import PUBLIC, drop_value, find_leaves
 from tests.e2e.server_process import DEERFLOW, serve
 from tests.harness.support import ask_successfully
 from tests.sandbox.support import act, tool_results
 from tests.skills.support import write_skill
 
 ROOT = Path(__file__).parents[2]
-PUBLIC = """
-config_version: 34
-log_level: warn
-token_usage: {enabled: true}
-token_budget: {enabled: true, max_tokens: 200000, warn_threshold: 0.8}
-models:
-  - name: deepseek
-    use: deerflow.models.patched_deepseek:PatchedChatDeepSeek
-    model: deepseek-v4-pro
-    api_key: $DEEPSEEK_API_KEY
-    request_timeout: 600.0
-    max_retries: 2
-    supports_thinking: true
-    pricing: {currency: CNY, input_per_million: 8.0, output_per_million: 32.0, input_cache_hit_per_million: 0.8}
-    when_thinking_enabled: {extra_body: {thinking: {type: enabled}}}
-  - {name: gpt, use: "langchain_openai:ChatOpenAI", model: gpt-4, api_key: $OPENAI_API_KEY, max_retries: 2}
-  - {name: plan, use: "deerflow.models.claude_provider:ClaudeChatModel", model: claude}
-tool_groups: [{name: web}]
-tools:
-  - {name: web_search, group: web, use: "deerflow.community.ddg_search.tools:web_search_tool", backend: auto}
-  - {name: image_search, group: web, use: "deerflow.community.image_search.tools:image_search_tool"}
-  - {name: web_fetch, group: web, use: "deerflow.community.crawl4ai.tools:web_fetch_tool", token: $T}
-  - {name: bash, group: bash, use: "deerflow.sandbox.tools:bash_tool"}
-  - {name: own, group: web, use: "my_package:my_tool", speed: 3}
-sandbox: {use: "deerflow.sandbox.local:LocalSandboxProvider", allow_host_bash: false, overflow_policy: wait}
-skills: {container_path: /mnt/skills, deferred_discovery: true}
-title: {enabled: true, max_words: 600}
-memory:
-  mode: middleware
-  manager_class: deermem
-  backend_config: {debounce_seconds: 45, max_facts: 50, guaranteed_token_budget: 300, staleness_age_days: 90}
-database: {backend: sqlite, sqlite_dir: .deer-flow/data, pool_recycle: 300}
-run_ownership: {lease_seconds: 60}
-channels: {slack: {bot_token: $SLACK}}
-scheduler: {enabled: false}
-mystery: 1
-"""
 EXTENSIONS = {
     "mcpServers": {
         "github": {"type": "stdio", "command": "npx", "args": ["-y", "x"], "env": {"A": "$A"}, "colour": "red"},
@@ -160,28 +122,6 @@ def test_lists_everything_else_with_a_reason() -> None:
 
 
 COMPLETE = Path(__file__).with_name("public_config.yaml")
-
-
-def find_leaves(value: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
-    """Yield the paths of all values; a list of texts is one value."""
-    if isinstance(value, dict) and value:
-        inner = list(value.items())
-    elif isinstance(value, list) and value and isinstance(value[0], dict):
-        inner = list(enumerate(value))
-    else:
-        yield path
-        return
-    for key, item in inner:
-        yield from find_leaves(item, (*path, key))
-
-
-def drop_value(settings: Any, path: KeyPath) -> Any:
-    """Return the settings without one value."""
-    changed = inner = deepcopy(settings)
-    for key in path[:-1]:
-        inner = inner[key]
-    del inner[path[-1]]
-    return changed
 
 
 @pytest.mark.slow

@@ -4,8 +4,9 @@ import asyncio
 import json
 import os
 import pty
+import sqlite3
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,7 @@ async def test_a_model_that_does_not_answer_is_saved_by_force_only(tmp_path: Pat
         assert tested.exit_code == 1 and "→ Try again later" in tested.stderr
 
 
-async def test_a_model_of_config_yaml_wins_and_the_commands_tell_it(tmp_path: Path) -> None:
+async def test_a_model_of_config_yaml_wins_and_the_commands_show_it(tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text(CONFIG)
     async with capable_server() as server:
@@ -143,3 +144,12 @@ async def test_a_key_that_is_typed_at_the_prompt_is_not_shown(tmp_path: Path) ->
     assert process.returncode == 0 and b"Saved gpt-5-mini" in stdout
     assert KEY.encode() not in prompt + stdout + stderr + echoed
     assert server.requests[0].headers["Authorization"] == f"Bearer {KEY}"
+
+
+async def test_models_are_shared_with_all_users(tmp_path: Path) -> None:
+    async with capable_server() as server:
+        added = await add(tmp_path, server, "--share")
+        assert "All users of the server may use these models.\n" in added.stdout, words(added)
+    with closing(sqlite3.connect(next((tmp_path / "home").rglob("deerflow.db")))) as database:
+        ((settings,),) = database.execute("SELECT settings FROM saved_models").fetchall()
+    assert json.loads(settings)["shared"] is True

@@ -11,6 +11,9 @@ from deerflow.cli.skills import app, update_skill
 from deerflow.client import DeerFlowClient
 from deerflow.domain.errors import Conflict, InvalidRequest, NotFound
 from deerflow.testing import ScriptedModel
+from tests.certificates import make_certificate, read_certificate
+from tests.cli.skill_add_scenario import ADDRESS, HOST
+from tests.harness.isolated_network import run_in_isolated_network
 from tests.skills.skill_host import REPOSITORY, SKILL, open_skill_host
 from tests.skills.support import ALLOW
 
@@ -96,3 +99,25 @@ def test_add_rejects_addresses_with_credentials(tmp_path: Path) -> None:
     environment = {"DEER_FLOW_PROJECT_ROOT": str(tmp_path)}
     refused = CliRunner().invoke(app, ["add", "https://ada:secret@git.example.org/tea"], env=environment)
     assert isinstance(refused.exception, InvalidRequest) and "secret" not in str(refused.exception)
+
+
+@pytest.mark.slow
+async def test_add_installs_a_skill_of_a_git_host_and_update_follows_it(tmp_path: Path) -> None:
+    certificate = make_certificate(tmp_path, [HOST])
+    trusted, hosts = tmp_path / "trusted.crt", tmp_path / "hosts"
+    trusted.write_text(read_certificate(certificate))
+    hosts.write_text(f"127.0.0.1 localhost\n{ADDRESS} {HOST}\n")
+    files = {"/etc/ssl/certs/ca-certificates.crt": trusted, "/etc/hosts": hosts}
+
+    result = await run_in_isolated_network("tests.cli.skill_add_scenario", tmp_path, files)
+
+    first, second = result["commits"]
+    assert result["added"] == {"code": 0, "output": "Skill 'tea' installed\n", "errors": ""}
+    assert result["updated"]["errors"] == f"tea: {first} -> {second} of https://{HOST}/tea.git\n"
+    assert result["updated"]["code"] == 0 and "-Boil.\n+Steep.\n" in result["updated"]["output"]
+    assert result["missing"]["code"] == 1 and result["missing"]["output"] == ""
+    assert len(result["missing"]["errors"].splitlines()) == 1
+    texts = {name.rpartition("/")[2]: text for name, text in result["installed"].items()}
+    assert texts["cups.md"] == "Two.\n" and "Steep." in texts["SKILL.md"]
+    assert second in texts["skills.lock"]
+    assert result["reviews"] == 2

@@ -78,6 +78,13 @@ def test_leaving_a_stream_early_cancels_the_run() -> None:
         assert client.chat("2", thread_id="t") == "Next."
 
 
+def test_a_stream_that_outlives_its_client_is_closed_quietly() -> None:
+    with DeerFlowClient(model=ScriptedModel.saying("One two three.")) as client:
+        events = client.stream("Count.", thread_id="t")
+        next(events)
+    events.close()  # type: ignore[attr-defined]  # as the interpreter does when it drops a generator
+
+
 def test_an_invalid_configuration_raises_in_the_constructor() -> None:
     with pytest.raises(ConfigError, match="did you mean 'models'"):
         DeerFlowClient(config={"modles": []})

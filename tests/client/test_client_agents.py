@@ -16,6 +16,7 @@ DEFAULTS: dict[str, Any] = {
     "model_settings": {"temperature": None, "max_tokens": None},
     "thinking_enabled": None,
     "reasoning_effort": None,
+    "starters": [],
     "soul": "",
 }
 

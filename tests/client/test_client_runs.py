@@ -200,3 +200,18 @@ def test_a_call_stopped_by_a_guardrail_is_approved_like_any_other() -> None:
         assert "always asked" in question["value"]["action_requests"][0]["description"]
         assert client.approvals.approve("t") == "Up it went."
         assert list_tool_results(client) == ["Saturn is in the air"]
+
+
+def test_pending_calls_are_allowed_in_the_thread_until_that_is_revoked() -> None:
+    launch = calling("launch", rocket="Saturn")
+    with open_client(launch, "One.", launch, "Two.", launch) as client:
+        client.chat("Launch it", thread_id="t")
+        assert client.approvals.approve_in_thread("t") == "One."
+        assert client.chat("Again", thread_id="t") == "Two."
+        (given,) = client.approvals.list_permissions("t")
+        assert (given["tool"], given["rule"], given["hosts"]) == ("launch", "", [])
+        client.approvals.revoke_permission("t", given["permission_id"])
+        with pytest.raises(NotFound):
+            client.approvals.revoke_permission("t", given["permission_id"])
+        client.chat("Again", thread_id="t")
+        assert len(client.approvals.list("t")) == 1

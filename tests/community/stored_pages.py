@@ -10,7 +10,7 @@ from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.web_pages import FetchedPage
 from deerflow.harness import Harness
 from deerflow.persistence.tables import web_pages
-from deerflow.services.web_pages import WebPageService, to_page_snapshot
+from deerflow.services.artifacts import WebPageService, to_page_snapshot
 
 PAGE = FetchedPage("https://a.example/", "https://a.example/home", "Home", "text/html", "A heron.")
 

@@ -10,14 +10,14 @@ from uuid import uuid4
 import pytest
 
 from deerflow.community.aio_sandbox import AioSandboxProvider
-from deerflow.community.aio_sandbox.leases import FileLeases
+from deerflow.community.aio_sandbox.backend import FileLeases
 from deerflow.community.aio_sandbox.local_backend import find_engine, get_container_user, list_engine_sockets
 from deerflow.config.sections.sandbox import SandboxConfig
 from deerflow.domain.errors import SandboxError
 from deerflow.domain.files import WORKSPACE
 from deerflow.sandbox.sandbox_provider import HostContext
+from deerflow.skills.catalog import SkillViews
 from deerflow.skills.index import SkillIndex
-from deerflow.skills.view import SkillViews
 from tests.community.support import ContainerEngine, make_host, running_provider
 from tests.conformance.command_suite import run_command, wait_until
 from tests.conformance.sandbox_suite import acquire

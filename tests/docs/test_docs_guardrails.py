@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from deerflow.config.sections.guardrails import parse_policy
-from deerflow.guardrails.policy_tests import read_cases, run_cases
+from deerflow.guardrails.policy import read_cases, run_cases
 
 GUIDE = Path(__file__).parents[2] / "docs/guides/guardrails.md"
 

@@ -7,9 +7,12 @@ import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(path for path in (DOCS / "zh").glob("*.md") if path.name != "README.md")
+TRANSLATED = [*PAGES, DOCS.parent / "README.zh.md"]
 
 
 def english_page(page: Path) -> Path:
+    if page.name == "README.zh.md":
+        return page.with_name("README.md")
     return next(path for folder in ("tutorial", "guides") if (path := DOCS / folder / page.name).exists())
 
 
@@ -19,22 +22,33 @@ def code_blocks(page: Path) -> list[str]:
     return [re.sub(r"\s*#.*", "", block) for block in blocks]
 
 
-def table_rows(page: Path) -> int:
-    return len(re.findall(r"^\| .*\|$", page.read_text(encoding="utf-8"), re.M))
+def code_spans(page: Path) -> set[str]:
+    """Return the code in the text."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    return {" ".join(span.split()) for span in re.findall(r"`([^`]+)`", text)}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def table_rows(page: Path) -> list[list[str]]:
+    """Return the code in the first cell of every row; headers and texts are translated."""
+    rows = re.findall(r"^\| (.*?)(?<!\\) \|.*\|$", page.read_text(encoding="utf-8"), re.M)
+    return [re.findall(r"`[^`]+`", cell) for cell in rows]
+
+
+@pytest.mark.parametrize("page", TRANSLATED, ids=lambda page: page.stem)
 def test_a_chinese_page_has_the_code_and_sections_of_the_english_one(page: Path) -> None:
     assert code_blocks(page) == code_blocks(english_page(page))
     headings = [re.findall(r"^(#+) ", path.read_text(encoding="utf-8"), re.M) for path in (page, english_page(page))]
     assert headings[0] == headings[1]
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if page.stem not in ("python", "http-api")], ids=lambda p: p.stem
-)
+@pytest.mark.parametrize("page", TRANSLATED, ids=lambda page: page.stem)
 def test_a_chinese_page_has_the_table_rows_of_the_english_one(page: Path) -> None:
     assert table_rows(page) == table_rows(english_page(page))
+
+
+@pytest.mark.parametrize("page", TRANSLATED, ids=lambda page: page.stem)
+def test_a_chinese_page_names_every_key_command_and_path_of_the_english_one(page: Path) -> None:
+    assert code_spans(page) == code_spans(english_page(page))
 
 
 def test_the_ten_most_used_pages_are_translated_and_listed() -> None:

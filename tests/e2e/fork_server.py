@@ -21,7 +21,7 @@ from deerflow.cli import serve
 from deerflow.cli.main import build_app
 from deerflow.cli.main import main as deerflow
 from deerflow.gateway.routes import LANGGRAPH_ROUTES, ROUTES, LazyRouter
-from deerflow.models.demo.model import DemoChatModel
+from deerflow.models.demo import DemoChatModel
 from tests.watchdog import Watchdog
 
 LAZY_MODULES = (

@@ -15,9 +15,13 @@ import httpx
 import pytest
 from playwright.async_api import expect
 
-from tests.e2e.support import Visitor
+from deerflow.testing import Answer, ScriptedServer, ServerRequest
+from deerflow.testing.scripted_server import ServerReply
+from tests.e2e.support import Person, Visitor
+from tests.models.checked_servers import answer_check
 from tests.support import needs
 
+KEY = "sk-proj-canary-2f00ba12cd"
 ROOT = Path(__file__).parents[2]
 PYTHON = Path(sys.executable).resolve()
 TOOLS = ("sh", "make", "git", "uname", "rm", "grep", "sed", "awk", "env")
@@ -28,22 +32,13 @@ TOOLS = ("sh", "make", "git", "uname", "rm", "grep", "sed", "awk", "env")
 async def test_a_bare_clone_starts_with_make_start_and_answers_in_the_browser(tmp_path: Path, visitor: Visitor) -> None:
     clone = copy_repository(tmp_path / "clone")
     environment = bare_environment(tmp_path)
+    provider = ScriptedServer([answer_person], endless=True, key=KEY, models=["gpt-5-mini"])
 
-    with make_start(clone, environment) as (url, output):
-        assert "installing packages" in output and "building the web page" in output
-        assert "Node 20+ was not found" in output  # Node is not on this PATH, so the wheel is used
-        page = await visitor.open(url)
-        await page.get_by_role("textbox").fill("What is DeerFlow, and what can it do?")
-        await page.keyboard.press("Enter")
-        answer = page.locator("main")
-        await expect(answer).to_contain_text("super agent harness")
-        length = len(await answer.inner_text())
-        await expect(answer).to_contain_text("when you are ready", timeout=30_000)
-        assert length < len(await answer.inner_text())
-        await page.reload()
-        await expect(page.locator("main")).to_contain_text("when you are ready")
-        await expect(page.locator("main")).to_contain_text("What is DeerFlow, and what can it do?")
-        await page.close()  # it would miss its server
+    async with provider:
+        # The only thing that a fresh clone does not have: a provider that needs no network.
+        (clone / ".env").write_text(f"OPENAI_BASE_URL={provider.base_url}\n")
+        await check_first_start(clone, environment, visitor)
+        (clone / ".env").unlink()
 
     # A second start installs and builds nothing, and needs no network.
     offline = {**environment, "http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
@@ -59,6 +54,45 @@ async def test_a_bare_clone_starts_with_make_start_and_answers_in_the_browser(tm
     with make_start(clone, offline, target="dev") as (url, _):
         async with httpx.AsyncClient() as http:
             assert "<title>DeerFlow</title>" in (await http.get(url)).text
+
+
+async def check_first_start(clone: Path, environment: dict[str, str], visitor: Visitor) -> None:
+    """Start, ask the demo model, then connect a real one: at most 4 inputs and 60 s from the ready page."""
+    with make_start(clone, environment) as (url, output):
+        assert "installing packages" in output and "building the web page" in output
+        assert "Node 20+ was not found" in output  # Node is not on this PATH, so the wheel is used
+        page = await visitor.open(url)
+        await page.get_by_role("textbox").fill("What is DeerFlow, and what can it do?")
+        await page.keyboard.press("Enter")
+        answer = page.locator("main")
+        await expect(answer).to_contain_text("super agent harness")
+        length = len(await answer.inner_text())
+        await expect(answer).to_contain_text("when you are ready", timeout=30_000)
+        assert length < len(await answer.inner_text())
+        await page.reload()
+        await expect(page.locator("main")).to_contain_text("when you are ready")
+        await expect(page.locator("main")).to_contain_text("What is DeerFlow, and what can it do?")
+        await page.close()
+
+        page = await visitor.open(url)
+        connect = page.get_by_role("button", name="Connect a model")
+        await expect(connect).to_be_visible()
+        person, began = Person(page), time.monotonic()
+        await person.click(connect)
+        await person.paste(page.get_by_role("dialog").get_by_role("textbox", name="API key"), KEY)
+        await expect(page.get_by_text("It works.")).to_be_visible(timeout=30_000)
+        await person.click(page.get_by_role("button", name="Save", exact=True))
+        await expect(page.get_by_role("dialog")).to_have_count(0)
+        await person.send("Who answers?")
+        await expect(page.get_by_text("Hello from a real model.")).to_be_visible(timeout=30_000)
+        assert person.inputs <= 4 and time.monotonic() - began <= 60
+        await page.close()  # it would miss its server
+
+
+def answer_person(request: ServerRequest) -> ServerReply:
+    """Pass a check, and answer messages of people."""
+    is_person = any("Who answers?" in str(message.get("content")) for message in request.messages)
+    return Answer("Hello from a real model.") if is_person else answer_check(request)
 
 
 @pytest.mark.external

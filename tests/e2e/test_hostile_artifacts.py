@@ -60,7 +60,7 @@ class AttackTarget:
 
     async def assert_no_attack(self) -> None:
         """Assert that no file sent a request or changed data."""
-        expected = [request for request in self.requests if request[0] == "GET" or request == THREAD_SEARCH]
+        expected = [request for request in self.requests if request[0] in ("GET", "HEAD") or request == THREAD_SEARCH]
         assert [request for request in self.requests if request not in expected or "pwned" in request[1]] == []
         threads = await self.harness.threads.search(LOCAL_USER, 100, 0)
         assert [thread.thread_id for thread in threads] == ["t"]
@@ -163,10 +163,9 @@ async def test_presented_files_opened_from_the_page_run_no_attack(
     cards = page.get_by_role("list", name="Files")
     await expect(cards.get_by_role("listitem")).to_have_count(len(hostile_files()))
     await expect(cards.get_by_role("img", name="real.png")).to_be_visible()
-    async with context.expect_page() as opened:
-        await cards.get_by_role("img", name="real.png").click()
-    await (await opened.value).wait_for_load_state()
-    await page.bring_to_front()  # a background page renders one frame per second, and a click waits for two
+    await cards.get_by_role("img", name="real.png").click()
+    await expect(page.get_by_role("dialog", name="real.png").get_by_role("img")).to_be_visible()
+    await page.keyboard.press("Escape")
     for link in await cards.locator("a[download]").element_handles():
         assert await (await download(page, link)).path()
     await target.assert_no_attack()
@@ -228,4 +227,4 @@ async def assert_no_worker(target: AttackTarget, context: BrowserContext) -> Non
     await page.route("**/control", lambda route: route.fulfill(body=CONTROL, content_type="text/html"))
     async with page.expect_response("**/api/pwned/control*"):
         await page.goto(f"{target.url}/control")
-    assert target.requests[-1] == ("GET", "/api/pwned/control?canary")
+    assert ("GET", "/api/pwned/control?canary") in target.requests  # beside requests of the pages themselves

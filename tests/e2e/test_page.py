@@ -34,7 +34,8 @@ async def test_an_answer_is_streamed_and_shown_again_after_a_reload(
     await wait_for_answer(page)
 
     lengths = await page.evaluate("window.lengths")
-    assert len(lengths) > 20 and lengths[-1] > 200
+    # A busy machine draws fewer frames; an answer that came as a whole would have one.
+    assert len(lengths) > 10 and lengths[-1] > 200
 
     answer = page.locator("[data-role=assistant]")
     text = await answer.inner_text()
@@ -146,7 +147,10 @@ async def test_an_interrupted_answer_is_kept_with_the_error(tmp_path: Path, visi
                 await expect(alert).to_contain_text("The key for another was rejected")
                 await expect(alert).not_to_contain_text("kept above")
                 await page.reload()
-            await alert.get_by_role("link", name="Update key").click()
+            await alert.get_by_role("button", name="Update key").click()
+            dialog = page.get_by_role("dialog", name="Key for another")
+            await expect(dialog).to_contain_text("set up in the configuration of the server")
+            await dialog.get_by_role("link", name="Model settings").click()
             await expect(page.get_by_role("heading", name="Models")).to_be_in_viewport()
 
 
@@ -264,7 +268,7 @@ async def test_pages_have_no_serious_accessibility_violations(
         await expect(page.get_by_role("heading", name=heading)).to_be_visible()
         assert await serious_violations(page) == []
     await page.get_by_role("link", name="New agent").click()
-    await expect(page.get_by_role("textbox", name="Instructions (SOUL.md)")).to_be_visible()
+    await expect(page.get_by_role("textbox", name="Instructions")).to_be_visible()
     assert await serious_violations(page) == []
     await page.goto(f"{demo_server.url}/nowhere")
     await expect(page.get_by_role("heading", name="Page not found")).to_be_visible()

@@ -56,6 +56,6 @@ async def test_the_slides_starter_uses_a_skill(server: RunningServer, visitor: V
     await page.get_by_role("button", name="Make the deck and check it").click()
     await expect(page.get_by_text("3 slides, no problems")).to_be_visible()
     async with page.expect_download() as started:
-        await page.get_by_role("link", name="Download drinks.pptx").click()
+        await page.get_by_role("list", name="Files").get_by_role("link", name="Download drinks.pptx").click()
     deck = Presentation(str(await (await started.value).path()))
     assert deck.slides[1].shapes.title.text == "Coffee earns more than half"

@@ -117,7 +117,7 @@ async def test_memory_is_disabled_exported_and_imported_on_a_phone_in_dark_mode(
             await expect(toggle).to_have_attribute("aria-checked", "false")
             assert await serious_violations(page) == []
 
-            await page.get_by_role("button", name="Add fact").click()
+            await page.get_by_role("button", name="Add fact").first.click()
             await page.get_by_role("textbox", name="Fact").fill("Lives in Oslo")
             await page.locator("form").get_by_role("button", name="Add fact").click()
             facts = page.get_by_role("list", name="Facts")

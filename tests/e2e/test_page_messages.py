@@ -51,6 +51,24 @@ async def test_a_regenerated_answer_keeps_earlier_versions(tmp_path: Path, visit
             await expect(shown_texts(page)).to_have_text(["count", "One.", "and then?", "Two."])
 
 
+async def test_an_answer_is_regenerated_with_another_model(tmp_path: Path, visitor: Visitor) -> None:
+    async with ScriptedServer(["One.", "Uno."]) as model:
+        with serve_model(tmp_path, model, others=["spanish"], title={"enabled": False}) as server:
+            page = await visitor.open(server.url, reduced_motion="reduce")
+            await send_message(page, "count")
+            await wait_for_answer(page)
+            await press_button(page, "More")
+            await page.get_by_role("menuitem", name="Regenerate with spanish").click()
+            await expect(shown_texts(page)).to_have_text(["count", "Uno."])
+            await wait_for_answer(page)
+            await expect(page.get_by_role("group", name="Versions")).to_have_text("2/2")
+            await expect(page.get_by_role("button", name="Choose a model: spanish")).to_be_visible()
+            await press_button(page, "Previous version")
+            await expect(shown_texts(page)).to_have_text(["count", "One."])
+        assert [request.model for request in model.requests] == [model.requests[0].model, "spanish"]
+        assert model.requests[0].model != "spanish"
+
+
 async def test_an_edited_message_replaces_the_original_version(tmp_path: Path, visitor: Visitor) -> None:
     async with ScriptedServer(["One.", "Two.", "Three."]) as model:
         with serve_model(tmp_path, model) as server:
@@ -147,6 +165,7 @@ async def choose_send_option(page: Page, name: str) -> None:
     await page.get_by_role("textbox", name="Message").fill("x")
     await page.get_by_role("button", name="Send options").click()
     await page.get_by_role("menuitemradio", name=name).click()
+    await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
 
 
 async def test_a_message_interrupts_the_active_answer(tmp_path: Path, visitor: Visitor) -> None:
@@ -173,6 +192,7 @@ async def test_a_steering_message_joins_the_active_run(tmp_path: Path, visitor: 
             await send_message(page, "and the other thing")
             queued = page.get_by_role("list", name="Queued messages")
             await expect(queued).to_contain_text("Added to this run:and the other thing")
+            await expect(queued.get_by_role("button")).to_be_enabled()  # then the server has accepted it
             thread = page.url.rsplit("/", 1)[1]
             (tmp_path / f"users/local/threads/{thread}/user-data/workspace/go").touch()
             await expect(shown_texts(page)).to_have_text(["first", "and the other thing", "Both done."])

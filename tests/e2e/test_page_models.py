@@ -1,19 +1,19 @@
 """Connecting a model in a real browser, with scripted providers."""
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Page, expect
 
 from deerflow.testing import Answer, ScriptedServer, ServerRequest
 from deerflow.testing.scripted_server import ServerReply
 from tests.canary import files_with
 from tests.e2e.server_process import RunningServer, serve
-from tests.e2e.support import PHONE, Visitor, send_message, serious_violations, wait_for_answer
+from tests.e2e.support import PHONE, Person, Visitor, send_message, serious_violations, wait_for_answer
 from tests.models.checked_servers import answer_check
 
 KEY = "sk-proj-canary-71c0ffee5a"
@@ -35,26 +35,6 @@ def serve_openai(home: Path, model: ScriptedServer, config: Path | None = None) 
     (home / ".env").write_text(f"OPENAI_BASE_URL={model.base_url}\n")
     with serve(home, config=config) as server:
         yield server
-
-
-@dataclass
-class Person:
-    """Uses the page and counts the inputs."""
-
-    page: Page
-    inputs: int = 0
-
-    async def click(self, target: Locator) -> None:
-        self.inputs += 1
-        await target.click()
-
-    async def paste(self, target: Locator, text: str) -> None:
-        self.inputs += 1
-        await target.fill(text)
-
-    async def send(self, text: str) -> None:
-        self.inputs += 1
-        await send_message(self.page, text)
 
 
 async def test_a_fresh_server_gives_a_real_answer_after_four_inputs(tmp_path: Path, visitor: Visitor) -> None:
@@ -85,7 +65,7 @@ async def enter_key(page: Page, name: str, key: str) -> None:
     await page.keyboard.press("Enter")
 
 
-async def test_failures_are_told_in_the_language_of_the_page_and_a_model_can_be_named(
+async def test_failures_are_shown_in_the_language_of_the_page_and_a_model_can_be_named(
     tmp_path: Path, visitor: Visitor
 ) -> None:
     async with provider(listing=False) as model:
@@ -136,7 +116,7 @@ async def test_an_address_without_v1_is_mended_and_a_local_server_needs_no_key(
             await expect(page.get_by_text("Hello from a real model.")).to_be_visible()
 
 
-async def test_a_model_of_config_yaml_wins_and_the_settings_tell_it(tmp_path: Path, visitor: Visitor) -> None:
+async def test_a_model_of_config_yaml_wins_and_the_settings_show_it(tmp_path: Path, visitor: Visitor) -> None:
     visitor.ignored_messages = "the server responded with a status of 4"
     config = tmp_path / "config.yaml"
     config.write_text(
@@ -176,3 +156,48 @@ async def test_a_model_of_config_yaml_wins_and_the_settings_tell_it(tmp_path: Pa
             await saved.get_by_role("alert").get_by_role("button", name="Remove").click()
             await expect(saved).to_have_count(0)
     assert config.read_bytes() == before
+
+
+async def test_a_server_on_this_machine_is_a_tile_and_needs_no_key(tmp_path: Path, visitor: Visitor) -> None:
+    async with provider(key=None, models=["llama3", "qwen3"]) as model:
+        (tmp_path / ".env").write_text(f"OLLAMA_HOST={model.base_url.removesuffix('/v1')}\n")
+        with serve(tmp_path) as server:
+            page = await visitor.open(f"{server.url}/settings", reduced_motion="reduce")
+            await page.get_by_role("button", name="Add a model").click()
+            dialog = page.get_by_role("dialog")
+            await dialog.get_by_role("button", name=re.compile("Ollama.*2 models")).click()
+            await expect(dialog).to_contain_text("It works.")
+            assert await serious_violations(page) == []
+            await dialog.get_by_role("button", name="Save", exact=True).click()
+            await expect(dialog).to_have_count(0)
+            await expect(page.get_by_role("region", name="Connected providers")).to_contain_text("Ollama")
+            await page.goto(server.url)
+            await send_message(page, "Who answers?")
+            await expect(page.get_by_text("Hello from a real model.")).to_be_visible()
+
+
+async def test_prices_context_windows_and_the_page_of_keys_are_shown_and_models_are_shared(
+    tmp_path: Path, visitor: Visitor
+) -> None:
+    async with provider() as model:
+        with serve_openai(tmp_path, model) as server:
+            page = await visitor.open(f"{server.url}/settings", reduced_motion="reduce")
+            await page.get_by_role("button", name="Add a model").click()
+            dialog = page.get_by_role("dialog")
+            await dialog.get_by_role("button", name="OpenAI", exact=True).click()
+            link = dialog.get_by_role("link", name=re.compile("key"))
+            assert (await link.get_attribute("href") or "").startswith("https://platform.openai.com/")
+            await dialog.locator("input[type=password]").fill(KEY)
+            await page.keyboard.press("Enter")
+            row = dialog.get_by_role("listitem").filter(has=page.get_by_role("checkbox", name="GPT-5 mini gpt-5-mini"))
+            await expect(row).to_contain_text("400K context")
+            await expect(row).to_contain_text(re.compile(r"\$0\.25.*\$2"))
+            await dialog.get_by_role("button", name="Save", exact=True).click()
+            await expect(dialog).to_have_count(0)
+            share = page.get_by_role("switch", name="Share the models of OpenAI")
+            await expect(share).to_have_attribute("aria-checked", "false")
+            await share.click()
+            await expect(share).to_have_attribute("aria-checked", "true")
+            await page.reload()
+            await expect(share).to_have_attribute("aria-checked", "true")
+            assert await serious_violations(page) == []

@@ -7,6 +7,7 @@ import httpx
 from playwright.async_api import Locator, Page, expect
 
 from deerflow.testing import ScriptedServer, calling
+from tests.e2e.long_thread import THREAD, write_long_thread
 from tests.e2e.support import PHONE, Visitor, send_message, serious_violations, serve_model
 
 OUTPUTS = "/mnt/user-data/outputs"
@@ -82,6 +83,20 @@ async def check_shared_thread(reader: Page) -> None:
     frame = reader.get_by_role("dialog", name="page.html").frame_locator("iframe").frame_locator("iframe")
     await expect(frame.locator("#p")).to_have_text("moved in null")
     await reader.keyboard.press("Escape")
+
+
+async def test_a_long_shared_thread_opens_at_its_top(tmp_path: Path, visitor: Visitor) -> None:
+    await write_long_thread(tmp_path, 500)  # more than one page of messages
+    async with ScriptedServer([]) as model:
+        with serve_model(tmp_path, model, sharing={"enabled": True}) as server:
+            async with httpx.AsyncClient(base_url=server.url) as http:
+                made = await http.post(f"/api/threads/{THREAD}/shares", json={"expires_in_days": 7})
+            reader = await visitor.open(f"{server.url}{made.raise_for_status().json()['path']}", **PHONE)
+            await expect(reader.get_by_text("What about part 0?", exact=True)).to_be_in_viewport()
+            area = reader.locator("[data-scroll-area]")
+            assert await area.evaluate("node => node.scrollHeight > 5 * node.clientHeight")
+            await reader.get_by_role("button", name="Jump to latest").click()
+            await expect(reader.get_by_text("What about part 249?", exact=True)).to_be_visible()
 
 
 async def test_threads_that_wait_for_the_user_are_marked_in_the_list(tmp_path: Path, visitor: Visitor) -> None:

@@ -97,14 +97,16 @@ async def test_the_command_palette_opens_threads_and_views_by_keyboard(
     await start_thread(page, "a thread for the palette")
     address = page.url
     await page.keyboard.press("Control+k")
+    await expect(page.get_by_role("listbox")).to_be_visible()
     await page.keyboard.type("settings")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", name="Keyboard shortcuts")).to_be_visible()
     assert page.url.endswith("/settings")
-    await expect(page.get_by_text("Sandboxed, isolated from this machine")).to_be_visible()
+    await expect(page.get_by_text("Sandboxed: no access to your files")).to_be_visible()
     await expect(page.get_by_text("Default", exact=True)).to_be_visible()
     assert await serious_violations(page) == []
     await page.keyboard.press("Control+k")
+    await expect(page.get_by_role("listbox")).to_be_visible()
     await page.keyboard.type("for the pal")
     await page.keyboard.press("Enter")
     await expect(page.locator("[data-role=user]")).to_have_text("a thread for the palette")
@@ -129,6 +131,7 @@ async def test_old_messages_are_found_from_the_list_and_the_command_palette(
 
     await page.get_by_role("link", name="New thread").click()
     await page.keyboard.press("Control+k")
+    await expect(page.get_by_role("listbox")).to_be_visible()
     await page.keyboard.type("rottnest")
     await expect(page.get_by_role("option", name="Rottnest").first).to_be_visible()
     assert await serious_violations(page) == []
@@ -142,12 +145,12 @@ async def test_an_agent_is_created_used_and_deleted(tmp_path: Path, visitor: Vis
         await page.get_by_role("link", name="New agent").click()
         await page.get_by_role("textbox", name="Name").fill("ada")
         await page.get_by_role("textbox", name="Description").fill("Counts")
-        await page.get_by_role("textbox", name="Instructions (SOUL.md)").fill("You count.")
+        await page.get_by_role("textbox", name="Instructions").fill("You count.")
         assert await serious_violations(page) == []
         await page.get_by_role("button", name="Create").click()
         await expect(page.get_by_role("heading", name="ada", level=1)).to_be_visible()
         await page.reload()
-        await expect(page.get_by_role("textbox", name="Instructions (SOUL.md)")).to_contain_text("You count.")
+        await expect(page.get_by_role("textbox", name="Instructions")).to_contain_text("You count.")
 
         await page.get_by_role("button", name="Chat").click()
         await start_thread(page, "hello ada")
@@ -160,7 +163,7 @@ async def test_an_agent_is_created_used_and_deleted(tmp_path: Path, visitor: Vis
         await page.get_by_role("button", name="Delete", exact=True).click()
         await expect(page.get_by_text("No custom agents yet")).to_be_visible()
 
-        await page.get_by_role("button", name="Create with chat").click()
+        await page.get_by_role("button", name="Create with chat").first.click()
         await start_thread(page, "a poet, please")
         await page.reload()
         await expect(page.get_by_text("Creating an agent")).to_be_visible()

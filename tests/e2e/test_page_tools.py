@@ -182,3 +182,63 @@ async def test_a_run_keeps_its_mode_after_approval_on_another_page(tmp_path: Pat
         first, second = [{tool["function"]["name"] for tool in request.body["tools"]} for request in model.requests]
         assert {"write_todos", "task"} <= first
         assert second == first
+
+
+async def test_a_tool_allowed_in_a_thread_runs_with_the_page_closed_until_it_is_revoked(
+    tmp_path: Path, visitor: Visitor
+) -> None:
+    turns = [TOOL_CALL, "One.", TOOL_CALL, "Two.", TOOL_CALL, "Three."]
+    async with serve_approval_tool(tmp_path, turns) as (url, model):
+        page = await visitor.open(url, reduced_motion="reduce")
+        await send_message(page, "how much is it?")
+        request = approval_request(page)
+        await expect(request).to_contain_text("later calls of format_size in this thread run without asking")
+        assert await serious_violations(page) == []
+        await request.get_by_role("button", name="Allow in this thread").click()
+        await expect(page.get_by_text("One.")).to_be_visible()
+
+        # Another browser knows nothing of the decision, and the page that made it is closed.
+        other = await visitor.open(page.url, reduced_motion="reduce")
+        await page.close()
+        await send_message(other, "and now?")
+        await expect(other.get_by_text("Two.")).to_be_visible()
+        await expect(approval_request(other)).to_have_count(0)
+        card = other.get_by_role("button", name="Used format_size").last
+        await expect(card).to_contain_text("Allowed in this thread")
+
+        await other.get_by_role("button", name="Thread actions").click()
+        await other.get_by_role("menuitem", name="Allowed tools").click()
+        dialog = other.get_by_role("dialog", name="Allowed tools")
+        await expect(dialog.get_by_role("listitem")).to_contain_text("format_size")
+        for scheme in ("light", "dark"):
+            await other.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+            assert await serious_violations(other) == []
+        await dialog.get_by_role("button", name="Revoke format_size").click()
+        await expect(dialog).to_contain_text("Nothing is allowed yet.")
+        await dialog.get_by_role("button", name="Close").click()
+        await send_message(other, "once more?")
+        await expect(approval_request(other)).to_be_enabled()
+    assert len(model.requests) == 5
+
+
+async def test_arguments_keep_their_line_breaks_and_a_denied_call_has_not_run(tmp_path: Path, visitor: Visitor) -> None:
+    command = "echo first\necho second\ntouch made"
+    script = calling("bash", description="Write two lines", command=command)
+    policy = "rules: [{name: careful, tool: bash, outcome: ask, reason: commands are checked here}]"
+    (tmp_path / "policy.yaml").write_text(policy)
+    async with serve_approval_tool(tmp_path, [script, "Not done.", script, "Done."]) as (url, _):
+        page = await visitor.open(url, reduced_motion="reduce", **PHONE)
+        for decision, answer in (("Deny", "Not done."), ("Allow once", "Done.")):
+            await page.get_by_role("textbox", name="Message").fill("write")
+            await page.get_by_role("button", name="Send", exact=True).click()
+            shown = approval_request(page).locator("pre, dd").filter(has_text="echo first").first
+            await expect(shown).to_contain_text("echo first\necho second\ntouch made", use_inner_text=True)
+            assert await page.evaluate("document.documentElement.scrollWidth") == 390
+            assert await serious_violations(page) == []
+            await approval_request(page).get_by_role("button", name=decision).click()
+            if decision == "Deny":
+                await approval_request(page).get_by_role("button", name="Deny").click()
+            await expect(page.get_by_text(answer, exact=True)).to_be_visible()
+            thread = page.url.rsplit("/", 1)[1]
+            made = tmp_path / f"users/local/threads/{thread}/user-data/workspace/made"
+            assert made.exists() is (decision == "Allow once")

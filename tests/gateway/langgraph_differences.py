@@ -23,6 +23,7 @@ FROM_NOW_ON = (
     "earlier runs are read at their own addresses"
 )
 WAITS_FOR = "a list of threads tells which of them wait for a person, and for what"
+PROJECTS = "a thread can be in a project"
 SAYS_MORE = "the answer tells how the run stands, where theirs is empty"
 
 DIFFERENCES: tuple[Difference, ...] = (
@@ -35,6 +36,8 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference("threads.search", "added", "[[]].interrupts", ONE_SHAPE),
     Difference("threads.*", "added", ".waits_for", WAITS_FOR),
     Difference("threads.search", "added", "[[]].waits_for", WAITS_FOR),
+    Difference("threads.*", "added", ".project_id", PROJECTS),
+    Difference("threads.search", "added", "[[]].project_id", PROJECTS),
     Difference("threads.copy", "added", ".values", ONE_SHAPE),
     Difference("threads.get_state, empty", "added", ".values.messages", "a thread without messages has an empty list"),
     Difference("threads.get_state, checkpoint id", "added", ".checkpoint.checkpoint_ns", ONE_SHAPE),

@@ -17,6 +17,7 @@ from starlette.requests import Request
 
 from deerflow.config.source import open_source
 from deerflow.domain.identity import LOCAL_USER, Principal
+from deerflow.domain.tools import ToolPermission
 from deerflow.domain.web_pages import FetchedPage
 from deerflow.gateway.app import create_app
 from deerflow.gateway.examples import (
@@ -33,7 +34,10 @@ from deerflow.gateway.examples import (
     MODEL_ADDRESS,
     NEW_SKILL,
     PACK,
+    PERMISSION,
     PIN_HASH,
+    PROJECT,
+    PROJECT_FILE,
     REVISION,
     RUN,
     SHARE,
@@ -46,12 +50,13 @@ from deerflow.gateway.examples import (
 from deerflow.gateway.schemas.memory import DOCUMENT_EXAMPLE, FACT_EXAMPLE
 from deerflow.harness import Harness, open_harness
 from deerflow.mcp.status import McpToolInfo
-from deerflow.services.skill_download import DownloadedSkill, SkillAddress, SkillDownloader
+from deerflow.skills.authoring.download import DownloadedSkill, SkillAddress, SkillDownloader
 from deerflow.skills.authoring.history import Verdict
 from deerflow.skills.authoring.lock import SkillSource, lock_source
 from deerflow.skills.authoring.store import Author, SkillFileChange
 from deerflow.skills.folders import custom_root, owner_folder
 from deerflow.testing import Answer, ScriptedModel, Stall
+from tests.office_files import book_of_formulas
 from tests.pictures import png
 from tests.skills.hostile_archives import build_archive
 from tests.skills.support import write_skill
@@ -211,6 +216,7 @@ class PopulatedServer:
         for name in ("report.md", "page.html"):
             self.run(self.harness.files_of(thread).write(f"{OUTPUTS}/{name}", f"A {SECRET}.".encode()))
         self.run(self.harness.files_of(thread).write(f"{OUTPUTS}/chart.png", png(40, 30)))
+        self.run(self.harness.files_of(thread).write(f"{OUTPUTS}/data.xlsx", book_of_formulas()))
         presented = [f"{OUTPUTS}/{name}" for name in ("report.md", "page.html")]
         updated = http.post(f"/api/threads/{THREAD}/state", json={"values": {"artifacts": presented}})
         assert updated.status_code == 200, updated.text
@@ -248,7 +254,22 @@ class PopulatedServer:
         entry = {"provider": "custom", "base_url": MODEL_ADDRESS, "key": f"sk-{SECRET}"}
         connected = http.post("/api/model-connections", json={**entry, "models": [{"model": CONNECTED_MODEL}]})
         assert connected.status_code == 200, connected.text
+        permissions = self.harness.resources.permissions.for_thread(THREAD, http.headers[USER_HEADER])
+        self.run(permissions.grant(ToolPermission("web_fetch", SECRET)))
+        (granted,) = http.get(f"/api/threads/{THREAD}/permissions").json()["permissions"]
+        ids |= {PERMISSION: granted["permission_id"]}
+        ids |= self.seed_project(http)
         return self.seed_mcp(ids | {CONNECTION: connected.json()["connection_id"]})
+
+    def seed_project(self, http: httpx.Client) -> dict[str, str]:
+        """Create a project with a file that cannot be read, which may be retried; return the ids."""
+        project = http.post("/api/projects", json={"name": f"Birds {SECRET}"}).json()["project_id"]
+        sent = {"files": ("photo.bin", b"\0")}
+        (file,) = http.post(f"/api/projects/{project}/files", files=sent).json()["files"]
+        for _ in range(3000):
+            if http.get(f"/api/projects/{project}/files/{file['file_id']}").json()["state"] == "failed":
+                break
+        return {PROJECT: project, PROJECT_FILE: file["file_id"]}
 
     def seed_mcp(self, ids: Mapping[str, str]) -> dict[str, str]:
         """Create the data of the MCP examples; return the ids with those generated."""

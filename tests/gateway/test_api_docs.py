@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from deerflow.gateway.openapi import DOCS_URL, SWAGGER_FILES
+from deerflow.gateway.app import DOCS_URL, SWAGGER_FILES
 from deerflow.testing import ScriptedModel
 from tests.support import OpenHarness, browse
 

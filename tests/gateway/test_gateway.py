@@ -146,6 +146,7 @@ async def test_threads_are_created_searched_updated_and_deleted(harness_saying: 
         ("POST", "/api/threads/t/runs", {**HI, "multitask_strategy": "whatever"}, 422, "InvalidRequest", "multitask"),
         ("POST", "/api/threads/t/runs", {**HI, "if_not_exists": "reject"}, 404, "NotFound", "no thread 't'"),
         ("POST", "/api/threads/t/runs", {**HI, "context": {"thinking_enabled": 7}}, 422, "InvalidRequest", "thinking"),
+        ("POST", "/api/threads/t/runs", {"command": {"update": {}, "goto": []}}, 422, "InvalidRequest", "nothing"),
         ("POST", "/api/threads/search", {"limit": 0}, 422, "InvalidRequest", "body.limit"),
     ],
 )

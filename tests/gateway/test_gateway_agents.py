@@ -18,6 +18,7 @@ ADA: dict[str, Any] = {
     "model_settings": {"temperature": 0.5, "max_tokens": None},
     "thinking_enabled": False,
     "reasoning_effort": "low",
+    "starters": ["Count to ten"],
     "soul": "You count — 数.",
 }
 
@@ -31,6 +32,8 @@ ADA: dict[str, Any] = {
         ({"model_settings": {"temperature": 3}}, "body.model_settings.temperature: "),
         ({"skills": "research"}, "body.skills: "),
         ({"reasoning_effort": "extreme"}, "body.reasoning_effort: "),
+        ({"starters": [""]}, "body.starters[0]: "),
+        ({"starters": ["x"] * 7}, "body.starters: "),
         ({"soul": None}, "body.soul: "),
     ],
 )

@@ -149,7 +149,7 @@ def test_unsupported_settings_are_listed(server: PopulatedServer, http: httpx.Cl
     toolset = {"name": "report", "submit_tool": "submit", "status_tool": "look"}
     write_extensions(server.home, remote=REMOTE, tasks={**REMOTE, "task_toolsets": [toolset]})
     notes = [server["notes"] for server in http.get("/api/mcp/servers").json()["servers"]]
-    assert notes[0] == [] and notes[1][0].startswith("'task_toolsets' ('report') has no effect: ")
+    assert notes[0] == [] and notes[1][0].startswith("'task_toolsets' has no effect: ")
 
 
 def test_an_invalid_entry_is_rejected_and_nothing_is_lost(server: PopulatedServer, http: httpx.Client) -> None:

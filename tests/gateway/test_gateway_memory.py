@@ -14,7 +14,7 @@ from deerflow.config.source import open_source
 from deerflow.domain.memory import FactSource, MemoryScope, supersede_fact, upsert_fact
 from deerflow.gateway.app import create_app
 from deerflow.harness import Harness, open_harness
-from deerflow.memory.storage import JsonFileStorage
+from deerflow.memory.service import JsonFileStorage
 from deerflow.testing import ScriptedModel
 from tests.canary import files_with
 from tests.gateway.populated_server import USER_HEADER, read_principal
@@ -224,7 +224,7 @@ async def test_memory_is_exported_and_imported(tmp_path: Path) -> None:
 
 
 async def test_reload_applies_manual_edits_of_memory_files(tmp_path: Path) -> None:
-    async with open_server(tmp_path, storage_class="deerflow.memory.storage:JsonFileStorage") as (harness, http):
+    async with open_server(tmp_path, storage_class="deerflow.memory.service:JsonFileStorage") as (harness, http):
         made = (await http.post("/api/memory/facts", json={"content": "Likes tea"})).json()
         storage = JsonFileStorage(harness.core.source.current.home)
         document: dict[str, Any] = dict(await storage.load(LOCAL_SCOPE) or {})

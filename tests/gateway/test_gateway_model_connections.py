@@ -197,7 +197,7 @@ async def test_another_process_on_the_same_database_sees_a_saved_model(tmp_path:
         assert await names(other) == ["demo"]
 
 
-async def test_saved_models_survive_a_restart_and_a_lost_key_file_is_told(tmp_path: Path) -> None:
+async def test_saved_models_survive_a_restart_and_a_lost_key_file_is_reported(tmp_path: Path) -> None:
     async with capable_server() as server:
         async with serve(tmp_path) as (_, http):
             await http.post("/api/model-connections", json=body_of(server))

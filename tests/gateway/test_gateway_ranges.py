@@ -15,6 +15,16 @@ from deerflow.testing import ScriptedModel
 from tests.gateway.support import find_files, put_file, wait_for_strong_etag
 from tests.support import OpenHarness, browse
 
+SOUNDS = {
+    "a.wav": (b"RIFF\x24\0\0\0WAVEfmt ", "audio/wav"),
+    "a.mp3": (b"ID3\x04\0", "audio/mpeg"),
+    "a.ogg": (b"OggS\0", "audio/ogg"),
+    "a.flac": (b"fLaC\0", "audio/flac"),
+    "a.m4a": (b"\0\0\0\x20ftypM4A ", "audio/mp4"),
+    "a.mp4": (b"\0\0\0\x20ftypisom", "video/mp4"),
+    "a.webm": (b"\x1a\x45\xdf\xa3\0", "video/webm"),
+    "page.mp3": (b"<script>alert(1)</script>\0", "application/octet-stream"),
+}
 TEN = b"0123456789"
 HUGE = "9" * 5000
 
@@ -121,6 +131,15 @@ async def test_ranges_have_the_same_security_headers(harness_saying: OpenHarness
         assert behind.json()["error"] == "RangeNotSatisfiable"
         several = await http.get(url, headers={"Range": "bytes=0-1,3-4"})
         assert (several.status_code, several.content) == (200, TEN)
+
+
+async def test_sound_and_video_are_attachments_with_their_type(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
+        for name, (content, media_type) in SOUNDS.items():
+            response = await http.get(await put_file(harness, name, content), headers={"Range": "bytes=1-2"})
+            assert (response.status_code, response.content) == (206, content[1:3])
+            assert response.headers["content-type"] == media_type, name
+            assert response.headers["content-disposition"].startswith("attachment;")
 
 
 async def test_head_returns_the_headers_of_get(harness_saying: OpenHarness) -> None:

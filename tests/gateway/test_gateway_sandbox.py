@@ -28,8 +28,19 @@ async def test_the_isolation_of_commands_is_returned(harness_saying: OpenHarness
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         status = (await http.get("/api/sandbox")).json()
     assert status["detail"] and status == {
-        "tier": "isolated", "detail": status["detail"], "problem": None, "remedy": None
+        "tier": "isolated", "network": "none", "code": None, "detail": status["detail"], "problem": None,
+        "remedy": None, "toolbox": status["toolbox"],
     }  # fmt: skip
+
+
+async def test_the_state_of_the_python_packages_is_returned(tmp_path: Path) -> None:
+    for enabled, status in ((True, "missing"), (False, "off")):
+        settings = {"toolbox": {"enabled": enabled}}
+        cache = {"XDG_CACHE_HOME": str(tmp_path)}
+        source = open_source(directory=tmp_path, environment=cache, overrides={"sandbox": settings})
+        async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
+            found = (await http.get("/api/sandbox")).json()["toolbox"]
+        assert found == {"status": status, "installed": 0, "total": 0}
 
 
 async def test_missing_isolation_is_returned_with_a_fix(tmp_path: Path) -> None:
@@ -37,7 +48,8 @@ async def test_missing_isolation_is_returned_with_a_fix(tmp_path: Path) -> None:
     source = open_source(directory=tmp_path, environment={}, overrides={"sandbox": settings})
     async with open_harness(source, ScriptedModel.saying()) as harness, browse(harness) as http:
         status = (await http.get("/api/sandbox")).json()
-    assert (status["tier"], status["problem"]) == ("host", "bubblewrap was not found")
+    assert (status["tier"], status["code"]) == ("host", "bubblewrap_missing")
+    assert status["problem"] == "bubblewrap was not found"
     assert "without isolation" in status["detail"] and "install bubblewrap" in status["remedy"]
 
 

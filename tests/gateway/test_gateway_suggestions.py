@@ -8,7 +8,7 @@ import pytest
 from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.errors import ModelRejected
 from deerflow.harness import open_harness
-from deerflow.models.demo.model import POLISH_PROMPT, SUGGESTIONS_PROMPT
+from deerflow.models.demo import POLISH_PROMPT, SUGGESTIONS_PROMPT
 from deerflow.testing import Answer, ScriptedModel, Stall
 from tests.support import OpenHarness, browse
 

@@ -142,6 +142,18 @@ async def test_the_run_ends_before_its_title_is_written(tmp_path: Path) -> None:
         assert await list_titles(http) == ["Rome"]
 
 
+async def test_a_run_that_ends_while_the_title_is_written_does_not_ask_for_another(tmp_path: Path) -> None:
+    async with serve_titles(tmp_path, "Seven.", Stall(Answer("Rome")), "Yes.") as (endpoint, harness, http):
+        await http.post("/api/threads/t/runs/wait", json=build_run_body("Which hills has Rome?"))
+        async with asyncio.timeout(10):
+            await endpoint.waiting.wait()
+        done = await http.post("/api/threads/t/runs/wait", json=build_run_body("All?"))
+        assert done.status_code == 200
+        endpoint.release()
+        await finish_background(harness)
+        assert await list_titles(http) == ["Rome"] and len(endpoint.requests) == 3
+
+
 async def test_a_failed_title_keeps_the_first_words_and_is_tried_once_more(tmp_path: Path) -> None:
     turns = ("Seven.", ServerFault(400), "Yes.", Answer("Rome"), "No.")
     async with serve_titles(tmp_path, *turns) as (endpoint, harness, http):

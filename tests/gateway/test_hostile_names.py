@@ -5,7 +5,9 @@ import os
 import re
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -14,12 +16,25 @@ from fastapi import FastAPI
 
 from deerflow.gateway.errors import add_error_handlers
 from deerflow.gateway.examples import AGENT, SKILL, SKILL_TEXT, THREAD
-from tests.gateway.populated_server import OUTPUTS, PopulatedServer, list_examples, send_example
+from tests.gateway.populated_server import ENDLESS, OUTPUTS, PopulatedServer, list_examples, send_example
+from tests.servers import PostgresServer
 
 LONG_NAMES = {"300 bytes": "x" * 300, "150 letters of 2 bytes": "\u00e9" * 150, "5000 bytes": "/".join(["ab"] * 1700)}
+ODD_TEXTS = {"null character": "\0", "quotes": "'\"`%s$1:x{}", "controls": "\x1b[0m\x7f\u202e\ufeff\uffff"}
 WIDE = "\U00020000" * 90
 """Letters of four bytes each."""
 PARAMETER = re.compile(r"{(\w+)}")
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PopulatedServer]:
+    """Server with data of every kind on one of the databases, shared by the tests of the module."""
+    with ExitStack() as stack:
+        settings: dict[str, object] = {}
+        if request.param == "postgres":
+            databases: PostgresServer = request.getfixturevalue("postgres_server")
+            settings["database"] = {"url": stack.enter_context(databases.new_database())}
+        yield stack.enter_context(PopulatedServer(tmp_path_factory.mktemp("server"), **settings).opened())
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +71,39 @@ def find_parameters(path: str, url: str) -> dict[str, str]:
     found = re.fullmatch(PARAMETER.sub(r"(?P<\1>.+)", path), url)
     assert found is not None
     return found.groupdict()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("odd", ODD_TEXTS.values(), ids=ODD_TEXTS)
+def test_odd_characters_in_any_text_of_a_request_are_stored_or_refused(
+    server: PopulatedServer, http: httpx.Client, ids: dict[str, str], odd: str
+) -> None:
+    failed = {}
+    for example in list_examples(server.document):
+        if example.name == ENDLESS or example.files:
+            continue
+        changed = [replace(example, body=body) for body in iterate_changed(example.body, odd)]
+        changed += [replace(example, query={**example.query, name: odd}) for name in example.query]
+        for each in changed:
+            response = send_example(http, each, ids)
+            if response.status_code >= 500:
+                failed[example.name] = (each.body, each.query, response.text[:300])
+    assert failed == {}
+    assert server.seed(http).keys() == ids.keys()
+
+
+def iterate_changed(value: Any, odd: str) -> Iterator[Any]:
+    """Yield copies of a JSON value, each with one text or key changed."""
+    if isinstance(value, str):
+        yield value + odd
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            others = {name: other for name, other in value.items() if name != key}
+            yield {**others, key + odd: item}
+            yield from ({**value, key: changed} for changed in iterate_changed(item, odd))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from ([*value[:number], changed, *value[number + 1 :]] for changed in iterate_changed(item, odd))
 
 
 @pytest.mark.parametrize("name", LONG_NAMES.values(), ids=LONG_NAMES)

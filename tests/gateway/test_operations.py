@@ -16,11 +16,10 @@ from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.errors import ConfigError, DeerFlowError
 from deerflow.gateway.app import create_app
 from deerflow.gateway.errors import ERRORS, STATUS_ERRORS
-from deerflow.gateway.middleware.protocol import HeaderTimeoutProtocol
+from deerflow.gateway.middleware.request_context import HeaderTimeoutProtocol
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import ScriptedModel, calling
-from deerflow.tracing.logs import JsonFormatter, start_logging
-from deerflow.tracing.metrics import MAX_LABEL_VALUES, Metrics
+from deerflow.tracing.logs import MAX_LABEL_VALUES, JsonFormatter, Metrics, start_logging
 from tests.support import OpenHarness, browse
 
 GUIDE = Path(__file__).parents[2] / "docs/guides/http-api.md"

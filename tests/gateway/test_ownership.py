@@ -13,14 +13,25 @@ PUBLIC = {
             "GET /api/mcp/servers/{server}",
             "GET /api/mcp/servers/{server}/pins",
             "POST /api/mcp/servers/{server}/reconnect",
+            "POST /api/mcp/servers/{server}/tools/call",
         ),
         "MCP servers are the installation's",
+    ),
+    **dict.fromkeys(
+        (
+            "PATCH /api/v1/auth/users/{user_id}",
+            "DELETE /api/v1/auth/users/{user_id}",
+            "POST /api/v1/auth/users/{user_id}/reset-link",
+            "DELETE /api/v1/auth/invitations/{invitation_id}",
+        ),
+        "accounts are the installation's, and only an admin manages them",
     ),
     **dict.fromkeys(
         (
             "PUT /api/mcp/servers/{server}",
             "DELETE /api/mcp/servers/{server}",
             "POST /api/mcp/servers/{server}/pins/accept",
+            "PATCH /api/mcp/servers/{server}/tools",
         ),
         "MCP servers are the installation's, and only an admin changes them: that it is refused is tried elsewhere",
     ),

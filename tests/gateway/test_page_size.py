@@ -3,7 +3,7 @@
 import gzip
 import re
 
-from deerflow.gateway.page import STATIC
+from deerflow.gateway.app import STATIC
 
 MAX_BYTES = 250 * 1024
 HEAVY = ("katex", "mermaid")

@@ -8,8 +8,7 @@ from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 
 from deerflow.config.sections.guardrails import PolicyConfig, parse_policy
 from deerflow.guardrails.call_context import EgressCapability, ThreadCallContext, ToolTraits
-from deerflow.guardrails.policy import PolicyProvider
-from deerflow.guardrails.policy_tests import decision_outcome, read_cases, run_cases
+from deerflow.guardrails.policy import PolicyProvider, decision_outcome, read_cases, run_cases
 from deerflow.guardrails.providers import AllowlistProvider, CombinedProvider, GuardrailDecision, GuardrailRequest
 
 

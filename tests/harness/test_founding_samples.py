@@ -22,7 +22,7 @@ from deerflow.testing import ScriptedModel, ScriptedServer, calling
 from tests.harness.founding_documents import CONTAINERS, EXTENSIONS, GUIDE, MEMORY
 from tests.harness.support import ask_successfully
 from tests.mcp.support import McpHarness
-from tests.memory.support import LOCAL_SCOPE, TABS_FACT, build_extraction_output
+from tests.memory.support import LOCAL_SCOPE, TABS_FACT, build_extraction_output, extract_now
 from tests.sandbox.support import act, ask, end, open_sandbox_harness, tool_results
 from tests.skills.support import write_skill
 from tests.support import browse, needs
@@ -56,7 +56,7 @@ def test_accepts_the_printed_extensions_and_names_skills_that_do_not_exist(tmp_p
     server = open_source(directory=tmp_path, environment={"OPENAI_API_KEY": "k"}).current.extensions.mcp_servers[
         "github"
     ]
-    assert server.has_network  # without it, `npx` could not start
+    assert server.network_access  # without it, `npx` could not start
 
 
 async def test_the_printed_model_answers_although_its_window_is_small(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ async def test_reads_and_writes_memory_as_the_document_at_the_storage_path(tmp_p
     assert list(document["history"]) == ["recentMonths", "earlierContext", "longTermBackground"]
 
 
-async def test_learns_and_remembers_with_the_printed_memory(tmp_path: Path) -> None:
+async def test_extracts_and_injects_with_the_printed_memory(tmp_path: Path) -> None:
     home = tmp_path / ".deer-flow"
     home.mkdir()
     (home / "memory.json").write_text(json.dumps({"version": "1.0", "facts": [{"content": "Likes tea"}]}))
@@ -141,7 +141,7 @@ async def test_learns_and_remembers_with_the_printed_memory(tmp_path: Path) -> N
         async with open_harness(source) as harness:
             await ask_successfully(harness, "I prefer tabs")
             assert len(server.requests) == 1  # facts are extracted after `debounce_seconds`
-            assert await harness.extraction.extract_now(LOCAL_SCOPE) == 1
+            assert await extract_now(harness, LOCAL_SCOPE) == 1
 
     answer, extraction = server.requests
     assert "Likes tea" in json.dumps(answer.messages)
@@ -152,7 +152,7 @@ async def test_learns_and_remembers_with_the_printed_memory(tmp_path: Path) -> N
 
 
 def test_rejects_two_storages_of_memory(tmp_path: Path) -> None:
-    both = "memory: {storage_path: a.json, storage_class: 'deerflow.memory.storage:JsonFileStorage'}\n"
+    both = "memory: {storage_path: a.json, storage_class: 'deerflow.memory.service:JsonFileStorage'}\n"
     assert "storage_path and storage_class exclude each other" in check(tmp_path, both).output
 
 

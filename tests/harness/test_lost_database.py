@@ -7,15 +7,17 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import orjson
 import psycopg
 import pytest
+from sqlalchemy import make_url
 
 from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.errors import ConfigError, StorageUnavailable
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import MultitaskStrategy, RunRequest, RunStatus
 from deerflow.harness import Harness, open_harness
-from deerflow.testing import ScriptedModel
+from deerflow.testing import Answer, ScriptedModel, Stall
 from tests.support import browse
 
 HI = [{"type": "human", "content": "Hi"}]
@@ -146,12 +148,108 @@ async def test_nothing_is_acknowledged_while_the_database_is_moved_away(
         put_back = take(locate(source))
         ready = await client.get("/ready")
         assert ready.status_code == 503 and "moved" in ready.json()["detail"]
-        if locate is database or take is move_folder:
-            with pytest.raises(StorageUnavailable):
-                await say(harness, "another")
+        for thread_id in ("t", "another"):
+            with pytest.raises(StorageUnavailable, match="moved"):
+                await say(harness, thread_id)
+        update = {"values": {"messages": [{"type": "human", "content": "Lost"}]}}
+        answer = await client.post("/api/threads/t/state", json=update)
+        assert answer.status_code == 503 and answer.json()["error"] == "StorageUnavailable"
+        if locate is database or take is move_folder:  # a thread without messages has no checkpoints
             answer = await client.post("/api/threads", json={"thread_id": "new"})
             assert answer.status_code == 503 and answer.json()["error"] == "StorageUnavailable"
         put_back()
         assert (await client.get("/ready")).status_code == 200
         assert await say(harness) is RunStatus.SUCCESS
         assert (await client.get("/api/threads/new")).status_code == 404
+        assert await list_contents(harness) == ["Hi", "Hello.", "Hi", "Hello again."]
+
+
+async def list_contents(harness: Harness) -> list[str]:
+    values = orjson.loads((await harness.threads.state("t", LOCAL_USER)).values)
+    return [message["content"] for message in values["messages"]]
+
+
+@pytest.mark.parametrize("locate", [database, checkpoints])
+@pytest.mark.parametrize("take", [move_away, replace_by_copy])
+async def test_a_run_whose_database_is_moved_away_waits_or_fails_and_loses_nothing(
+    source: ConfigSource, locate: Callable[[ConfigSource], Path], take: Callable[[Path], Callable[[], object]]
+) -> None:
+    model = ScriptedModel.saying("Hello.", Stall(Answer("Half and half.")), "Half and half.", "And on.")
+    async with open_harness(source, model) as harness, asyncio.timeout(LIMIT_S):
+        assert await say(harness) is RunStatus.SUCCESS
+        run = await harness.runs.create_or_reject(RunRequest("t", HI), LOCAL_USER)
+        await model.waiting.wait()
+        put_back = take(locate(source))
+        model.release()
+        with pytest.raises(StorageUnavailable):
+            await say(harness, "another")
+        assert not (await harness.runs.get("t", run.run_id, LOCAL_USER)).status.is_final
+        put_back()
+        ended = await harness.runs.join("t", run.run_id, LOCAL_USER)
+        # A step whose state could not be stored has failed; the end is recorded when that is possible again.
+        has_failed = locate is checkpoints and ended.status is RunStatus.ERROR and "moved" in (ended.error or "")
+        assert has_failed or ended.status is RunStatus.SUCCESS
+        numbers = [event.seq async for group in harness.runs.listen(run) for event in group]
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert await list_contents(harness) == ["Hi", "Hello.", "Hi", "Half and half."]
+        assert await say(harness) is RunStatus.SUCCESS
+
+
+def change_database_id(url: str) -> Callable[[], object]:
+    def write(old: str, new: str) -> None:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("UPDATE installation SET database_id = replace(database_id, %s, %s)", (old, new))
+
+    write("-", "+")
+    return lambda: write("+", "-")
+
+
+def hide_tables(url: str) -> Callable[[], object]:
+    def rename(old: str, new: str) -> None:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(f"ALTER SCHEMA {old} RENAME TO {new}")
+
+    rename("public", "elsewhere")
+    return lambda: rename("elsewhere", "public")
+
+
+def rename_database(url: str) -> Callable[[], object]:
+    """Put an empty database in the place of another, which ends all connections."""
+    name = make_url(url).database
+
+    def execute(*statements: str) -> None:
+        with psycopg.connect(make_url(url).set(database="postgres").render_as_string(), autocommit=True) as connection:
+            connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
+            for statement in statements:
+                connection.execute(statement)
+
+    execute(f'ALTER DATABASE "{name}" RENAME TO "{name}_away"', f'CREATE DATABASE "{name}"')
+    return lambda: execute(f'DROP DATABASE "{name}"', f'ALTER DATABASE "{name}_away" RENAME TO "{name}"')
+
+
+@pytest.mark.parametrize("take", [change_database_id, hide_tables, rename_database])
+async def test_nothing_is_acknowledged_while_another_postgresql_database_is_in_place(
+    tmp_path: Path, postgres_url: str, take: Callable[[str], Callable[[], object]]
+) -> None:
+    (tmp_path / "config.yaml").write_text(f"database:\n  url: {postgres_url}\n")
+    source = open_source(directory=tmp_path, environment={})
+    model = ScriptedModel.saying("Hello.", "Hello again.", "And again.")
+    async with open_harness(source, model) as harness, browse(harness) as client:
+        assert await say(harness) is RunStatus.SUCCESS
+        put_back = await asyncio.to_thread(take, postgres_url)
+        ready = await client.get("/ready")
+        assert ready.status_code == 503 and "emptied or replaced" in ready.json()["detail"]
+        for thread_id in ("t", "another"):
+            with pytest.raises(StorageUnavailable):
+                await say(harness, thread_id)
+        update = {"values": {"messages": [{"type": "human", "content": "Lost"}]}}
+        for answer in (
+            await client.post("/api/threads", json={"thread_id": "new"}),
+            await client.post("/api/threads/t/state", json=update),
+        ):
+            assert answer.status_code == 503 and answer.json()["error"] == "StorageUnavailable"
+        await asyncio.to_thread(put_back)
+        assert (await client.get("/ready")).status_code == 200
+        assert await say(harness) is RunStatus.SUCCESS
+        assert (await client.get("/api/threads/new")).status_code == 404
+        assert await list_contents(harness) == ["Hi", "Hello.", "Hi", "Hello again."]

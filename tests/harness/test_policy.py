@@ -21,6 +21,7 @@ from tests.harness.support import (
     open_scripted_harness,
     state_of,
 )
+from tests.mcp.support import DEPOT_SERVER, PYTHON, write_servers
 
 ASK_POLICY = """
 rules:
@@ -113,6 +114,29 @@ async def test_a_rejection_holds_even_if_the_policy_now_allows_the_call(tmp_path
         write_policy(tmp_path, "otherwise: allow")
         await finish(harness, RunRequest("t", resume=Resume({"decisions": [{"type": "reject"}]})))
         assert [status for status, _ in await tool_results(harness)] == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_asked"), [({}, True), ({"network": True}, True), ({"network": False}, False)], ids=str
+)
+async def test_a_container_server_is_asked_about_after_untrusted_content_unless_it_has_no_network(
+    tmp_path: Path, entry: dict[str, object], is_asked: bool
+) -> None:
+    engine = tmp_path / "docker"
+    engine.write_text(f"#!/bin/sh\nexec {PYTHON} {DEPOT_SERVER}\n")
+    engine.chmod(0o755)
+    depot = {"command": str(engine), "args": ["run", "-i", "--rm", "depot"], **entry}
+    write_servers(tmp_path, {"depot": depot})
+    model = ScriptedModel.saying(calling("page"), calling("depot_part_001", amount=4711_0815), "Done.")
+    settings: dict[str, object] = {"tools": TOOLS, "tool_search": {"enabled": False}}
+    async with open_scripted_harness(tmp_path, model, **settings) as harness:
+        await harness.core.mcp.prepare(LOCAL_USER.user_id, wait_s=20)
+        run = await ask(harness, "Read the page")
+        asked = [each["value"]["action_requests"][0]["name"] for each in await read_interrupts(harness)]
+        results = await tool_results(harness)
+    assert asked == (["depot_part_001"] if is_asked else [])
+    assert run.status is (RunStatus.INTERRUPTED if is_asked else RunStatus.SUCCESS), run.error
+    assert is_asked or results[-1] == ("success", "47110815 of part_001")
 
 
 async def test_an_invalid_policy_denies_all_calls_with_the_reason(tmp_path: Path) -> None:

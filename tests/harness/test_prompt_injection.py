@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from deerflow.domain.runs import AgentSpec
-from deerflow.gateway.page import HEADERS
+from deerflow.gateway.app import HEADERS
 from tests.harness.injection_scenario import CANARIES, LOCAL_TOOLS, SOURCES
 from tests.harness.isolated_network import run_in_isolated_network
 from tests.harness.obedient_harness import READ_SECRET, open_obedient_harness, run_tasks, user_task, write_user_file

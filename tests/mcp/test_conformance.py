@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from deerflow.config.sections.base import Settings
 from deerflow.config.sections.extensions import McpServerConfig
 from deerflow.domain.errors import DeerFlowError
 from deerflow.mcp.auth.service import OAuthService
 from deerflow.mcp.auth.token_store import TokenStore
-from deerflow.mcp.auth.types import LoginCallback, LoginRedirect, LoginRequired
+from deerflow.mcp.auth.tokens import LoginCallback, LoginRedirect, LoginRequired
 from deerflow.mcp.session.calls import (
     Elicitation,
     McpCallResult,
@@ -176,7 +177,7 @@ async def use_server(user: str, url: str, oauth: dict[str, object] | None, store
     entry = {"type": "http", "url": url, "allow_private_addresses": True, **({"oauth": oauth} if oauth else {})}
     config = McpServerConfig.model_validate(entry)
     # A user for each scenario; credentials of the operator are stored by server.
-    service = OAuthService(lambda: {"x": config}, store)
+    service = OAuthService(Settings(lambda: {"x": config}), store)
     pool = SessionPool(SessionDependencies(start_nothing, service))
     try:
         for _ in range(MAX_LOGINS):

@@ -11,8 +11,7 @@ import pytest
 from deerflow.config.sections.extensions import McpServerConfig
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.mcp.catalog import FIRST_COMPLAINT_S, WatchedServer
-from deerflow.mcp.session.calls import ServerAddress
-from deerflow.mcp.session.results import MAX_SCHEMA_DEPTH
+from deerflow.mcp.session.calls import MAX_SCHEMA_DEPTH, ServerAddress
 from deerflow.mcp.status import suggest_fix
 from deerflow.testing import calling
 from tests.conformance.command_suite import wait_until

@@ -10,10 +10,11 @@ import pytest
 from deerflow.config.source import open_source
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.harness import open_harness
-from deerflow.harness.mcp import ServiceStarter
+from deerflow.mcp.runtime import ServiceStarter
 from deerflow.mcp.status import ToolOffer
 from deerflow.sandbox.files.mounts import thread_folder
 from deerflow.sandbox.jobs.services import ServiceSpec
+from deerflow.sandbox.sandbox_provider import HostContext
 from tests.mcp.support import create_source
 
 USER = LOCAL_USER.user_id
@@ -68,7 +69,9 @@ class SandboxesWithoutServices:
 
 async def test_servers_run_where_the_sandbox_is_a_container(tmp_path: Path) -> None:
     source = create_source(tmp_path, {})
-    starter = ServiceStarter(source, SandboxesWithoutServices())  # type: ignore[arg-type]
+    loaded = source.current
+    host = HostContext(loaded.home, loaded.cache, None, loaded.environment)
+    starter = ServiceStarter(loaded.config.sandbox, host, SandboxesWithoutServices())  # type: ignore[arg-type]
     workspace = thread_folder(source.current.home, "ada", "t1") / "user-data" / "workspace"
     program = ("/bin/bash", "-c", "read -r name; echo hello > $name; id -u")
     services = [await starter.start(ServiceSpec(name, program, "ada", "t1")) for name in ("a", "b")]

@@ -7,8 +7,7 @@ import pytest
 from mcp.types import AudioContent, CallToolResult, EmbeddedResource, ImageContent, TextContent, TextResourceContents
 
 from deerflow.domain.errors import DeerFlowError
-from deerflow.mcp.session.calls import Elicitation, ElicitationReply
-from deerflow.mcp.session.results import MAX_IMAGES, to_result
+from deerflow.mcp.session.calls import MAX_IMAGES, Elicitation, ElicitationReply, to_result
 from deerflow.mcp.session.transports import BoundedStream
 from deerflow.mcp.tools import build_interrupt, make_tool_name, parse_reply
 

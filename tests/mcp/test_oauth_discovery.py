@@ -15,7 +15,7 @@ from deerflow.domain.errors import McpLoginFailed
 from deerflow.mcp.auth.discovery import find_endpoints, find_token_endpoint
 from deerflow.mcp.auth.http import OAuthHttp, merge_scopes
 from deerflow.mcp.auth.login import get_client
-from deerflow.mcp.auth.types import LoginRedirect
+from deerflow.mcp.auth.tokens import LoginRedirect
 from tests.mcp.login_server import serve_in_thread, serving_logins
 
 HTTP = OAuthHttp(allow_private=True)

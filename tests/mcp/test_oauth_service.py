@@ -16,11 +16,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from deerflow.config.sections.base import Settings
 from deerflow.config.sections.extensions import McpServerConfig
 from deerflow.domain.errors import ConfigError, DeerFlowError, InvalidRequest, McpLoginFailed, NotFound
 from deerflow.mcp.auth.service import OAuthService
 from deerflow.mcp.auth.token_store import TokenStore
-from deerflow.mcp.auth.types import LoginCallback, LoginRedirect, LoginRequired, LoginResult
+from deerflow.mcp.auth.tokens import LoginCallback, LoginRedirect, LoginRequired, LoginResult
 from deerflow.mcp.pins import ToolPins
 from deerflow.mcp.session.calls import ServerAddress, SessionDependencies
 from deerflow.mcp.session.pool import SessionPool
@@ -110,7 +111,7 @@ async def open_oauth(
     entries, clock = {"x": entry}, clock or Clock()
     async with open_database(place or home / "d.db") as database:
         store = TokenStore(database, TokenCipher(home / "mcp.key", key or None))
-        oauth = OAuthService(lambda: entries, store, clock)
+        oauth = OAuthService(Settings(lambda: entries), store, clock)
         await oauth.open()
         try:
             yield OAuthFixture(oauth, store, clock, entries)

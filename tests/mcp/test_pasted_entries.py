@@ -16,7 +16,7 @@ import pytest
 from deerflow.config.sections.extensions import McpServerConfig, read_extensions
 from deerflow.config.sections.sandbox import SandboxConfig
 from deerflow.domain.errors import DeerFlowError, InvalidRequest
-from deerflow.mcp.servers import find_pasted_servers
+from deerflow.mcp.entries import find_pasted_servers
 from deerflow.mcp.session.calls import ServerAddress, SessionDependencies
 from deerflow.mcp.session.pool import SessionPool
 from deerflow.sandbox.egress import Egress

@@ -3,13 +3,16 @@
 import json
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from uuid import uuid4
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, and_, select
 
 from deerflow.domain.identity import LOCAL_USER
-from deerflow.domain.memory import Category, Fact, FactSource, MemoryScope, MemoryState, new_fact_id
+from deerflow.domain.memory import Category, Fact, FactSource, MemoryScope, MemoryState, PendingExtraction, new_fact_id
+from deerflow.harness import Harness
 from deerflow.memory.ledger import Ledger
-from deerflow.memory.queries.pending import to_payer
+from deerflow.memory.queries.facts import owned_by
+from deerflow.memory.queries.pending import claim_first, to_payer
 from deerflow.persistence.queries.threads import insert_thread
 from deerflow.persistence.tables import memory_pending
 
@@ -40,6 +43,20 @@ def build_extraction_output(*facts: dict[str, object], remove: tuple[str, ...] =
     user = {key: {"summary": text, "shouldUpdate": True} for key, text in summaries.items()}
     sure = [{"category": "preference", "confidence": 0.9, **fact} for fact in facts]
     return json.dumps({"user": user, "newFacts": sure, "factsToRemove": list(remove)})
+
+
+async def extract_now(harness: Harness, scope: MemoryScope) -> int:
+    """Process the pending extractions of a memory once each, without debounce; return their number."""
+    done: list[str] = []
+
+    def claim(connection: Connection) -> PendingExtraction | None:
+        which = and_(owned_by(memory_pending, scope), memory_pending.c.thread_id.not_in(done))
+        return claim_first(connection, which, datetime.now(UTC), uuid4().hex, LEASE)
+
+    while extraction := await harness.core.database.write(claim):
+        await harness.extraction.extract(extraction)
+        done.append(extraction.thread_id)
+    return len(done)
 
 
 async def create_thread(ledger: Ledger, thread: str = "t") -> None:

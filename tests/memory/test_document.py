@@ -16,8 +16,7 @@ from deerflow.domain.memory import DELETED_SOURCE, FactSource, MemoryScope, Memo
 from deerflow.harness import open_harness
 from deerflow.memory.document import build_edits, parse_document, to_document
 from deerflow.memory.ledger import Ledger
-from deerflow.memory.service import MemoryService
-from deerflow.memory.storage import JsonFileStorage, LedgerStorage
+from deerflow.memory.service import JsonFileStorage, LedgerStorage, MemoryService
 from tests.memory.support import SCOPE, make_fact
 
 DOCUMENT: dict[str, Any] = {
@@ -142,7 +141,7 @@ async def test_saves_every_change_to_the_external_storage(ledger: Ledger, tmp_pa
     assert orjson.dumps(kept[-1]).count(b"Tea") == 0
 
 
-@pytest.mark.parametrize("path", ["os:system", "pathlib:Path", "deerflow.memory.storage:nothing"])
+@pytest.mark.parametrize("path", ["os:system", "pathlib:Path", "deerflow.memory.service:nothing"])
 async def test_a_storage_that_is_no_class_of_storages_is_refused_before_it_is_called(tmp_path: Path, path: str) -> None:
     source = open_source(directory=tmp_path, environment={}, overrides={"memory": {"storage_class": path}})
     with pytest.raises(ConfigError, match="memory.storage_class"):

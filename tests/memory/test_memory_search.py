@@ -6,7 +6,8 @@ from hypothesis import strategies as some
 
 from deerflow.domain.memory import upsert_fact
 from deerflow.memory.ledger import Ledger
-from deerflow.memory.queries.search import COMMON_TERM_FACTS, MAX_TERMS, build_fts5_query, find_stem, parse_terms
+from deerflow.memory.queries.search import COMMON_TERM_FACTS, build_fts5_query
+from deerflow.persistence.queries.tokenizer import MAX_TERMS, find_stem, parse_terms
 from tests.memory.support import SCOPE, list_contents, make_fact
 
 FACTS = [

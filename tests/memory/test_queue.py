@@ -22,7 +22,7 @@ from deerflow.memory.queries.pending import find_next_due
 from deerflow.persistence.engine import open_database
 from deerflow.persistence.engine.maintenance import Purger
 from deerflow.testing import Answer, ScriptedModel, Stall, calling
-from tests.memory.support import LOCAL_SCOPE, LONG_DEBOUNCE, TABS_FACT, build_extraction_output
+from tests.memory.support import LOCAL_SCOPE, LONG_DEBOUNCE, TABS_FACT, build_extraction_output, extract_now
 
 EMPTY_RECEIPT = {"type": "memory", "injected": [], "considered": 0, "dropped": 0, "tokens": 0, "is_new": True}
 
@@ -74,7 +74,7 @@ async def test_injects_extracted_facts_and_their_corrections_in_later_threads(
     model = ScriptedModel.saying("Noted.", build_extraction_output(TABS_FACT), "Tabs it is.")
     async with open_memory_harness(model) as (harness, ledger):
         assert await send_message(harness, "one", "I prefer tabs") == [EMPTY_RECEIPT]
-        assert await harness.extraction.extract_now(LOCAL_SCOPE) == 1
+        assert await extract_now(harness, LOCAL_SCOPE) == 1
         known = (await ledger.read_state(LOCAL_SCOPE)).facts[0]
         assert known.source is not None and (known.source.thread_id, known.source.quote) == ("one", "I prefer tabs")
 
@@ -89,7 +89,7 @@ async def test_injects_extracted_facts_and_their_corrections_in_later_threads(
         }
         model._script.extend(["Sorry.", build_extraction_output(), build_extraction_output(correction), "Spaces."])
         await send_message(harness, "three", "No, that's wrong: I prefer spaces")
-        assert await harness.extraction.extract_now(LOCAL_SCOPE) == 2
+        assert await extract_now(harness, LOCAL_SCOPE) == 2
         assert ["The user corrected" in model.requests[index].messages[1].text for index in (4, 5)] == [False, True]
         (corrected,) = (await ledger.read_state(LOCAL_SCOPE)).facts
         assert corrected.supersedes == known.id and corrected.source_error == "The user prefers tabs"
@@ -105,7 +105,7 @@ async def test_does_not_inject_erased_facts_again(open_memory_harness: OpenMemor
     model = ScriptedModel.saying("Noted.", build_extraction_output(TABS_FACT, likes_tea), "Hello.", "Again.", "New.")
     async with open_memory_harness(model) as (harness, ledger):
         await send_message(harness, "one", "I prefer tabs, and I drink tea")
-        await harness.extraction.extract_now(LOCAL_SCOPE)
+        await extract_now(harness, LOCAL_SCOPE)
         tabs, tea = (await ledger.read_state(LOCAL_SCOPE)).facts
         await send_message(harness, "two", "Hello")
         await ledger.erase_fact(LOCAL_SCOPE, tabs.id)
@@ -129,12 +129,12 @@ async def test_the_injection_of_a_thread_does_not_change(open_memory_harness: Op
     )
     async with open_memory_harness(model) as (harness, ledger):
         await send_message(harness, "one", "I prefer tabs")
-        await harness.extraction.extract_now(LOCAL_SCOPE)
+        await extract_now(harness, LOCAL_SCOPE)
         await send_message(harness, "two", "Look around")
         (known,) = (await ledger.read_state(LOCAL_SCOPE)).facts
         model._script.extend([build_extraction_output({"content": "The user looks around", "message": 1}), "New."])
         model._script.rotate(2)
-        assert await harness.extraction.extract_now(LOCAL_SCOPE) == 1
+        assert await extract_now(harness, LOCAL_SCOPE) == 1
         model._script.rotate(-1)
         receipts = await send_message(harness, "two", "And now?")
         requests = [model.requests[index].messages for index in (2, 3, 5)]
@@ -149,7 +149,7 @@ async def test_memories_of_agents_and_users_are_separate(open_memory_harness: Op
     model = ScriptedModel.saying("Noted.", build_extraction_output(TABS_FACT), look, "Who?", look, "Whom?")
     async with open_memory_harness(model) as (harness, _):
         await send_message(harness, "one", "I prefer tabs")
-        await harness.extraction.extract_now(LOCAL_SCOPE)
+        await extract_now(harness, LOCAL_SCOPE)
         harness.core.custom_agents.create(LOCAL_USER.user_id, CustomAgent("writer"))
         await send_message(
             harness, "two", "Do I prefer tabs?", AgentSpec(agent_name="writer", owner=LOCAL_USER.user_id)
@@ -157,7 +157,7 @@ async def test_memories_of_agents_and_users_are_separate(open_memory_harness: Op
         await send_message(harness, "three", "Do I prefer tabs?", who=Principal("somebody"))
         assert [find_injected_memory(model.requests[index].messages) for index in (2, 4)] == ["", ""]
         assert [orjson.loads(str(model.requests[index].messages[-1].text))["count"] for index in (3, 5)] == [0, 0]
-        assert await harness.extraction.extract_now(MemoryScope("nobody")) == 0
+        assert await extract_now(harness, MemoryScope("nobody")) == 0
 
 
 async def test_the_agent_finds_facts_that_were_not_injected(open_memory_harness: OpenMemoryHarness) -> None:
@@ -165,7 +165,7 @@ async def test_the_agent_finds_facts_that_were_not_injected(open_memory_harness:
     model = ScriptedModel.saying("Noted.", build_extraction_output(TABS_FACT), find, "Tabs.")
     async with open_memory_harness(model, injection_enabled=False) as (harness, _):
         await send_message(harness, "one", "I prefer tabs")
-        await harness.extraction.extract_now(LOCAL_SCOPE)
+        await extract_now(harness, LOCAL_SCOPE)
         await send_message(harness, "two", "How do I indent?")
         assert find_injected_memory(model.requests[2].messages) == ""
         (found,) = orjson.loads(str(model.requests[3].messages[-1].text))["facts"]
@@ -211,11 +211,11 @@ async def test_memory_disabled_by_the_user_is_neither_injected_nor_extracted(
     model = ScriptedModel.saying("Noted.", build_extraction_output(TABS_FACT), "Hello.", "Hm.")
     async with open_memory_harness(model) as (harness, ledger):
         await send_message(harness, "one", "I prefer tabs")
-        await harness.extraction.extract_now(LOCAL_SCOPE)
+        await extract_now(harness, LOCAL_SCOPE)
         await ledger.set_off(LOCAL_SCOPE, is_off=True)
         assert await send_message(harness, "two", "Hello") == []
         assert find_injected_memory(model.requests[2].messages) == ""
-        assert await harness.extraction.extract_now(LOCAL_SCOPE) == 0
+        assert await extract_now(harness, LOCAL_SCOPE) == 0
 
 
 async def test_repeats_an_extraction_once_after_invalid_output(
@@ -226,12 +226,12 @@ async def test_repeats_an_extraction_once_after_invalid_output(
     )
     async with open_memory_harness(model) as (harness, ledger):
         await send_message(harness, "one", "I prefer tabs")
-        await harness.extraction.extract_now(LOCAL_SCOPE)
+        await extract_now(harness, LOCAL_SCOPE)
         assert "could not be read: there is no JSON object in it" in model.requests[2].messages[1].text
         assert len((await ledger.read_state(LOCAL_SCOPE)).facts) == 1
 
         await send_message(harness, "two", "I like secret things")
-        await harness.extraction.extract_now(LOCAL_SCOPE)
+        await extract_now(harness, LOCAL_SCOPE)
         assert "no memory extracted from thread two" in caplog.text and "secret" not in caplog.text
         assert await ledger.database.read(find_next_due) is None
 
@@ -240,16 +240,16 @@ async def test_retries_an_extraction_after_a_model_failure(open_memory_harness: 
     model = ScriptedModel.saying("Noted.", RuntimeError("no"), "Hello.", build_extraction_output(TABS_FACT))
     async with open_memory_harness(model) as (harness, ledger):
         await send_message(harness, "one", "I prefer tabs")
-        await harness.extraction.extract_now(LOCAL_SCOPE)
+        await extract_now(harness, LOCAL_SCOPE)
         assert not (await ledger.read_state(LOCAL_SCOPE)).facts
         assert await ledger.database.read(find_next_due) is not None
         await send_message(harness, "one", "Hello")
-        await harness.extraction.extract_now(LOCAL_SCOPE)
+        await extract_now(harness, LOCAL_SCOPE)
         assert len((await ledger.read_state(LOCAL_SCOPE)).facts) == 1
         # What waited and what came are read together, and only once.
         read = model.requests[3].messages[1].text
         assert read.index("I prefer tabs") < read.index("Noted.") < read.index('"Hello"')
-        assert await harness.extraction.extract_now(LOCAL_SCOPE) == 0
+        assert await extract_now(harness, LOCAL_SCOPE) == 0
 
 
 async def test_pending_extractions_survive_a_restart(open_memory_harness: OpenMemoryHarness) -> None:
@@ -261,8 +261,8 @@ async def test_pending_extractions_survive_a_restart(open_memory_harness: OpenMe
         asked.set()
         return build_extraction_output(TABS_FACT)
 
-    async with open_memory_harness(ScriptedModel.saying("Yes.", answer), debounce_seconds=0) as (harness, ledger):
-        await send_message(harness, "one", "Really")
+    # None waits longer than the quiet period of now, which is shorter.
+    async with open_memory_harness(ScriptedModel.saying(answer), debounce_seconds=0) as (harness, ledger):
         async with asyncio.timeout(10):
             await asked.wait()
         await wait_until_extracted(ledger)
@@ -279,7 +279,7 @@ async def test_a_stopped_server_releases_its_extraction(
             await model.waiting.wait()
     async with open_memory_harness(ScriptedModel.saying(build_extraction_output(TABS_FACT))) as (harness, ledger):
         # It is due: whoever looks first learns it.
-        await harness.extraction.extract_now(LOCAL_SCOPE)
+        await extract_now(harness, LOCAL_SCOPE)
         await wait_until_extracted(ledger)
         assert len((await ledger.read_state(LOCAL_SCOPE)).facts) == 1
 
@@ -293,6 +293,6 @@ async def wait_until_extracted(ledger: Ledger) -> None:
 async def test_records_the_usage_of_extractions(open_memory_harness: OpenMemoryHarness) -> None:
     async with open_memory_harness(ScriptedModel.saying("Noted.", build_extraction_output(TABS_FACT))) as (harness, _):
         await send_message(harness, "one", "I prefer tabs")
-        await harness.extraction.extract_now(LOCAL_SCOPE)
+        await extract_now(harness, LOCAL_SCOPE)
         usage = await harness.resources.usage.get_thread_usage("one", LOCAL_USER)
         assert {share.name: share.spending.counts.calls for share in usage.by_caller} == {"lead_agent": 1, "memory": 1}

@@ -20,7 +20,14 @@ from deerflow.persistence.engine import open_database
 from deerflow.testing import Answer, CutAfter, ScriptedModel, ScriptedServer, ServerFault, ServerRequest, Stall, Usage
 from deerflow.testing.scripted_server import ServerReply
 from tests.budget.support import MISREPORTS, GreedyEndpoint, delegate, list_files, open_budget_config
-from tests.memory.support import LOCAL_SCOPE, LONG_DEBOUNCE, TABS_FACT, build_extraction_output, read_remaining_tokens
+from tests.memory.support import (
+    LOCAL_SCOPE,
+    LONG_DEBOUNCE,
+    TABS_FACT,
+    build_extraction_output,
+    extract_now,
+    read_remaining_tokens,
+)
 
 
 @dataclass
@@ -86,7 +93,7 @@ async def test_run_title_and_extraction_share_one_budget(
         await finish_run(harness)
         await endpoint.named.wait()
         while (left := await find_pending(harness)) is not None and not left.is_unpaid:
-            await harness.extraction.extract_now(LOCAL_SCOPE)
+            await extract_now(harness, LOCAL_SCOPE)
     assert endpoint.taken["tokens"] <= 150_000
     if lead is briefly:
         assert left is None and endpoint.mishaps == [] and endpoint.taken["memory"] == 5
@@ -97,7 +104,7 @@ async def test_charges_an_extraction_to_its_run(tmp_path: Path) -> None:
     async with open_harness(open_memory_config(tmp_path), model) as harness:
         run = await finish_run(harness)
         before = await harness.resources.usage.get_run_spending(run)
-        assert await harness.extraction.extract_now(LOCAL_SCOPE) == 1
+        assert await extract_now(harness, LOCAL_SCOPE) == 1
         after = await harness.resources.usage.get_run_spending(run)
         callers = [share.name for share in (await harness.resources.usage.get_thread_usage("t", LOCAL_USER)).by_caller]
     assert MEMORY in callers
@@ -112,7 +119,7 @@ async def test_reserves_the_budget_before_the_model_call(tmp_path: Path) -> None
         async with open_harness(source, model) as harness:
             await finish_run(harness)
             at_first = await database.read(read_remaining_tokens)
-            learning = asyncio.create_task(harness.extraction.extract_now(LOCAL_SCOPE))
+            learning = asyncio.create_task(extract_now(harness, LOCAL_SCOPE))
             await model.waiting.wait()
             # Whoever follows a process that is killed now has only the rest.
             meanwhile = await database.read(read_remaining_tokens)
@@ -122,7 +129,7 @@ async def test_reserves_the_budget_before_the_model_call(tmp_path: Path) -> None
         set_aside = model.requests[1].options["max_tokens"]
         assert 0 < set_aside < at_first - meanwhile < 50_000
         async with open_harness(source, ScriptedModel.saying(build_extraction_output(TABS_FACT))) as harness:
-            assert await harness.extraction.extract_now(LOCAL_SCOPE) == 1
+            assert await extract_now(harness, LOCAL_SCOPE) == 1
             assert len((await harness.resources.memory.read(LOCAL_SCOPE)).facts) == 1
 
 
@@ -133,7 +140,7 @@ async def test_charges_only_actual_usage_after_invalid_output(tmp_path: Path) ->
     async with open_database(place) as database, open_harness(source, model) as harness:
         await finish_run(harness)
         at_first = await database.read(read_remaining_tokens)
-        assert await harness.extraction.extract_now(LOCAL_SCOPE) == 1
+        assert await extract_now(harness, LOCAL_SCOPE) == 1
         left = await database.read(read_remaining_tokens)
     # The first call took what it says; of the second nobody knows.
     assert model.requests[2].options["max_tokens"] == 8192 < at_first - left < 2 * 8192
@@ -149,13 +156,13 @@ async def test_postpones_an_extraction_without_budget_to_the_next_run(tmp_path: 
     model = ScriptedModel.saying("That was all.", "Tea it is.", learn)
     async with open_harness(open_memory_config(tmp_path), model) as harness:
         await finish_run(harness, limit=SpendingLimit(max_tokens=2000))
-        assert await harness.extraction.extract_now(LOCAL_SCOPE) == 1
+        assert await extract_now(harness, LOCAL_SCOPE) == 1
         unpaid = await find_pending(harness)
         assert unpaid is not None and unpaid.is_unpaid and len(model.requests) == 1
-        assert await harness.extraction.extract_now(LOCAL_SCOPE) == 0
+        assert await extract_now(harness, LOCAL_SCOPE) == 0
         await finish_run(harness, "And I drink tea")
         assert (again := await find_pending(harness)) is not None and not again.is_unpaid
-        assert await harness.extraction.extract_now(LOCAL_SCOPE) == 1
+        assert await extract_now(harness, LOCAL_SCOPE) == 1
         assert await find_pending(harness) is None
     assert "I prefer tabs" in read[0] and "And I drink tea" in read[0]
 
@@ -170,7 +177,7 @@ async def test_a_money_budget_pays_for_extractions(tmp_path: Path) -> None:
         ) as harness,
     ):
         run = await finish_run(harness)
-        await harness.extraction.extract_now(LOCAL_SCOPE)
+        await extract_now(harness, LOCAL_SCOPE)
         spent = await harness.resources.usage.get_run_spending(run)
     assert endpoint.taken["memory"] == 2
     assert spent.cost is not None and 0 < spent.cost.amount <= Decimal("0.3")
@@ -185,7 +192,7 @@ async def test_postpones_an_extraction_when_the_price_is_unknown(
         more["models"][1].pop("pricing")
         async with open_harness(open_budget_config(tmp_path, server, {"max_cost": 5}, more)) as harness:
             await finish_run(harness)
-            await harness.extraction.extract_now(LOCAL_SCOPE)
+            await extract_now(harness, LOCAL_SCOPE)
             unpaid = await find_pending(harness)
     assert unpaid is not None and unpaid.is_unpaid
     assert "memory extraction of thread t postponed to its next run: model 'other' has no pricing in USD" in caplog.text

@@ -13,7 +13,7 @@ from deerflow.config.source import open_source
 from deerflow.domain.memory import ConversationMessage, FeedbackSignals, MemoryState, PendingExtraction
 from deerflow.domain.usage import BudgetSpent, SpendingLimit
 from deerflow.harness import open_harness
-from deerflow.harness.resources import context_window
+from deerflow.harness.memory import context_window
 from deerflow.memory.ledger import Ledger
 from deerflow.memory.queries import pending as rows
 from deerflow.memory.updater import ContextWindow, ExtractionRequest, ExtractionResponse, MemoryUpdater
@@ -101,7 +101,11 @@ async def test_fits_the_conversation_to_the_budget(
     asked, whole = RecordingModel(), build_extraction([f"{number}: " + "what was said " * 80 for number in range(30)])
     async with open_harness(source) as harness:
         learner = MemoryUpdater(
-            asked, ContextWindow(partial(context_window, source, harness.core.agents), count_text_tokens)
+            asked,
+            ContextWindow(
+                partial(context_window, source.settings(lambda loaded: loaded.config.memory), harness.core.agents),
+                count_text_tokens,
+            ),
         )
         pays = BudgetTracker(SpendingLimit(tokens), Account(), dict, MemoryReservationLog())
         if tokens == 9000:

@@ -5,12 +5,13 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from deerflow.domain.errors import AddressRefused
 from deerflow.models.check import CheckLimits, CheckReport
-from deerflow.models.check_problems import CODES, TEXTS
+from deerflow.models.check_problems import TEXTS, ProblemCode
 from deerflow.testing import Answer, RateLimited, Raw, ScriptedServer, ServerFault, ServerRequest, Stall, calling
 from tests.certificates import make_certificate
 from tests.models.checked_servers import KEY, allow, answer_check, capable_server, check
@@ -125,11 +126,11 @@ async def test_each_failure_has_its_own_sentence_and_remedy(code: str, tmp_path:
 
 
 def test_no_two_problems_share_a_sentence_or_a_remedy() -> None:
-    assert set(TEXTS) == set(CODES)
+    assert set(TEXTS) == set(get_args(ProblemCode))
     assert len({text.message for text in TEXTS.values()}) == len({text.remedy for text in TEXTS.values()}) == len(TEXTS)
 
 
-async def test_a_refused_connection_and_a_refused_address_are_told_apart() -> None:
+async def test_a_refused_connection_differs_from_a_refused_address() -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         closed = await check(f"http://127.0.0.1:{unused.getsockname()[1]}/v1")
@@ -202,7 +203,7 @@ async def test_the_capabilities_of_scripted_profiles_are_detected() -> None:
         assert (seen.answer, codes(report)) == (True, problems), name
 
 
-async def test_the_snapshot_tells_vision_context_window_and_prices() -> None:
+async def test_the_snapshot_has_vision_context_window_and_prices() -> None:
     async with capable_server(models=["text-embedding-3-large", "gpt-9-turbo", "gpt-5-mini"]) as server:
         own = await check(server.base_url, provider="openai")
         foreign = await check(server.base_url)

@@ -95,7 +95,7 @@ async def test_models_are_listed_and_tested_in_the_protocol_of_the_provider(name
 
 @pytest.mark.filterwarnings("ignore:Inheritance class Aiohttp:DeprecationWarning")  # of the SDK of Google
 @pytest.mark.parametrize("name", PROVIDERS)
-async def test_a_key_that_fails_only_when_it_is_used_is_told(name: str) -> None:
+async def test_a_key_that_fails_only_when_it_is_used_is_reported(name: str) -> None:
     async with asyncio.timeout(LIMIT_S), serve_vendor(name) as address:
         used = await check(address, "sk-wrong-canary-0000", provider=name, model="some-model")
     assert [problem.code for problem in used.problems] == ["bad_key"]

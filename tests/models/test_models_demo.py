@@ -72,7 +72,7 @@ def test_offers_only_scripts_with_available_tools() -> None:
 
 def test_continues_a_script_after_its_last_step() -> None:
     messages = [HumanMessage("x"), AIMessage("", tool_calls=[]), ToolMessage("done", tool_call_id="1")]
-    from deerflow.models.demo.model import find_latest_request
+    from deerflow.models.demo import find_latest_request
 
     assert find_latest_request(messages) == ("x", 1)
     assert find_latest_request([]) == ("", 0)

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from deerflow.models.connection import find_facts, list_providers, read_snapshot
 from deerflow.models.detection import PROVIDERS, LocalServer, Provider, detect_local_models, detect_models
 from deerflow.models.factory import create_chat_model
 from deerflow.models.openai_compatible.client import OpenAICompatibleChatModel
@@ -113,3 +114,9 @@ async def serve_raw(response: bytes | None) -> AsyncIterator[str]:
 async def test_ignores_other_servers(response: bytes | None) -> None:
     async with serve_raw(response) as host, asyncio.timeout(5):
         assert await LocalServer("Ollama", host, default_port=1).list_models() == []
+
+
+def test_every_tile_of_a_provider_is_in_the_snapshot() -> None:
+    known = [provider.id for provider in list_providers({}) if provider.base_url is not None]
+    assert [name for name in known if name not in read_snapshot()] == []
+    assert find_facts("doubao", "doubao-seed-2-0-pro-260215").context_window == 256_000

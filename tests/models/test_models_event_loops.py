@@ -1,6 +1,7 @@
 """Models of several harnesses in one process: each has its own event loop and its own connections."""
 
 import asyncio
+import gc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,9 @@ from typing import Any
 import pytest
 
 from deerflow.client import DeerFlowClient
-from deerflow.client.events import StreamEvent
+from deerflow.client.runs import StreamEvent
 from deerflow.models.factory import ModelCatalog
+from deerflow.models.openai_compatible.endpoint import Endpoint
 from deerflow.testing import ScriptedServer
 from tests.models.vendor_server import ANSWER, VendorServer
 
@@ -131,3 +133,15 @@ async def test_the_client_of_a_proxy_is_closed() -> None:
 
     await catalog.aclose()
     assert model.root_async_client.is_closed()
+
+
+async def test_the_connections_of_a_model_that_is_garbage_are_closed() -> None:
+    with VendorServer() as server:
+        endpoint = Endpoint(f"{server.url}/v1/chat/completions", None, {}, 7)
+        async with endpoint.post(b'{"stream": true}') as response:
+            await response.read_all()
+        owner: list[Any] = [endpoint]
+        owner.append(owner)  # a cycle: the garbage collector finalizes all of it at once
+        del endpoint, owner, response
+        await asyncio.to_thread(gc.collect)  # aiohttp warns of a session that is not closed
+        await asyncio.to_thread(server.wait_for_connections, 0)

@@ -3,6 +3,8 @@
 import logging
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -235,6 +237,24 @@ def test_builds_each_variant_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         assert models.create("fast", thinking_enabled=True) is models.create("fast", thinking_enabled=True)
     assert caplog.text.count("does not support thinking") == 1
+
+
+class BuiltTogether(ScriptedModel):
+    """Model whose construction waits until another one is being constructed."""
+
+    def __init__(self, model: str, meeting: Barrier) -> None:
+        super().__init__()
+        meeting.wait(timeout=10)
+
+
+def test_threads_that_build_a_variant_at_the_same_time_share_the_first() -> None:
+    entry = build_entry(use=f"{__name__}:BuiltTogether", meeting=Barrier(2))
+    models = ModelCatalog([entry])
+
+    with ThreadPoolExecutor(2) as threads:
+        first, second = threads.map(lambda _: models.create(), range(2))
+
+    assert first is second is models.create()
 
 
 async def test_closing_the_catalog_closes_its_models() -> None:

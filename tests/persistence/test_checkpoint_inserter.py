@@ -15,12 +15,14 @@ from deerflow.domain.errors import StorageUnavailable
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import RunEvent, RunRequest
 from deerflow.persistence.checkpoints import inserter as module
-from deerflow.persistence.checkpoints.inserter import CheckpointInserter
-from deerflow.persistence.engine.sqlite import DatabaseFile, InsertStatement, SqliteDatabase, open_sqlite
-from deerflow.persistence.queries.events import LoggedEvent
+from deerflow.persistence.checkpoints.inserter import CheckpointInserter, merge_log
+from deerflow.persistence.engine.schema import DatabaseFile
+from deerflow.persistence.engine.sqlite import InsertStatement, SqliteDatabase, execute_all, open_sqlite
+from deerflow.persistence.queries.events import LoggedEvent, read_events
 from deerflow.persistence.queries.runs import StoredRequest
 from deerflow.persistence.queries.transactions import accept_run
 from deerflow.runtime.runs.request import create_run_record
+from tests.support import fill_disk, mount_disk
 
 
 @pytest.fixture
@@ -57,11 +59,16 @@ def logged(seq: int) -> LoggedEvent:
 async def database(tmp_path: Path, inserter: CheckpointInserter) -> AsyncIterator[SqliteDatabase]:
     """Yield a database that writes the rows, with the run of the events."""
     async with open_sqlite(tmp_path / "deerflow.db") as opened:
-        run = replace(create_run_record(RunRequest("thread"), LOCAL_USER, "process"), run_id="run")
-        accept = partial(accept_run, request=StoredRequest({}, ""), first=logged(1), title=None, may_create_thread=True)
-        await opened.write(partial(accept, run=run))
+        await begin_run(opened)
         opened.attach(inserter)
         yield opened
+
+
+async def begin_run(database: SqliteDatabase) -> None:
+    """Record the run of the events."""
+    run = replace(create_run_record(RunRequest("thread"), LOCAL_USER, "process"), run_id="run")
+    accept = partial(accept_run, request=StoredRequest({}, ""), first=logged(1), title=None, may_create_thread=True)
+    await database.write(partial(accept, run=run))
 
 
 @pytest.fixture
@@ -73,6 +80,11 @@ def events(tmp_path: Path, database: SqliteDatabase) -> Iterator[sqlite3.Connect
 
 def count_events(connection: sqlite3.Connection) -> int:
     return int(connection.execute("SELECT count(*) FROM run_events").fetchone()[0])
+
+
+async def list_numbers(database: SqliteDatabase) -> list[int]:
+    found = await database.read(partial(read_events, run_id="run", after=0, limit=100))
+    return [event.seq for event in found]
 
 
 def list_rows(other: sqlite3.Connection) -> list[int]:
@@ -89,7 +101,7 @@ async def test_rows_that_wait_are_committed_together(inserter: CheckpointInserte
     assert other.execute("PRAGMA data_version").fetchone()[0] == version[0] + 1
 
 
-async def test_rows_are_written_after_a_while_if_nobody_asks_for_it(
+async def test_rows_are_written_after_a_while_without_a_request(
     inserter: CheckpointInserter, other: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "DELAY_S", 0)
@@ -145,19 +157,24 @@ async def test_every_other_write_is_made_after_the_rows_that_wait(
     assert await database.write(read) == [1]
 
 
+def move(file: Path, name: str) -> Path:
+    """Rename a file at once: rows that wait must not be written meanwhile."""
+    return file.rename(file.with_name(name))
+
+
 async def test_events_and_writes_are_refused_while_the_file_of_the_rows_is_gone(
     inserter: CheckpointInserter, database: SqliteDatabase, file: Path
 ) -> None:
     await inserter.insert(row(1))
     inserter.add(row(2), run_id="a")
-    moved = await asyncio.to_thread(file.rename, file.with_name("moved.db"))
+    moved = move(file, "moved.db")
     with pytest.raises(StorageUnavailable, match="was moved"):
         await database.append([logged(2)])
     with pytest.raises(StorageUnavailable, match="was moved"):
         await database.write(lambda connection: None)
     with pytest.raises(StorageUnavailable, match="was moved"):
         inserter.add(row(3), run_id="b")
-    await asyncio.to_thread(moved.rename, file)
+    move(moved, file.name)
     await database.append([logged(2)])
     await inserter.insert(row(3))
     with closing(sqlite3.connect(file)) as other:
@@ -182,7 +199,7 @@ async def test_a_locked_file_is_waited_for(inserter: CheckpointInserter, other: 
     assert list_rows(other) == [1]
 
 
-async def test_a_refused_row_takes_no_other_along_and_is_told_to_its_run(
+async def test_a_refused_row_affects_no_other_and_fails_its_run(
     inserter: CheckpointInserter, other: sqlite3.Connection
 ) -> None:
     await inserter.insert(row(1))
@@ -198,7 +215,7 @@ async def test_a_refused_row_takes_no_other_along_and_is_told_to_its_run(
     assert list_rows(other) == [1, 2, 3, 4, 5]
 
 
-async def test_a_row_that_is_written_at_once_tells_that_it_was_refused(inserter: CheckpointInserter) -> None:
+async def test_a_row_that_is_written_at_once_raises_if_it_was_refused(inserter: CheckpointInserter) -> None:
     await inserter.insert(row(1))
     with pytest.raises(sqlite3.IntegrityError):
         await inserter.insert(row(1))
@@ -222,6 +239,18 @@ async def test_the_log_is_merged_before_it_grows_long(
     assert (await asyncio.to_thread(file.stat)).st_size > 1_000_000
 
 
+def test_rows_are_committed_after_the_log_was_merged(file: Path) -> None:
+    rows = row(1), row(2)
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        in_progress = connection.execute("PRAGMA wal_checkpoint(PASSIVE)")  # as a future that keeps it for a moment
+        with pytest.raises(sqlite3.OperationalError, match="statements in progress"):
+            execute_all(connection, rows)
+        in_progress.close()
+        merge_log(connection)
+        execute_all(connection, rows)
+        assert list_rows(connection) == [1, 2]
+
+
 async def test_a_moved_file_is_reported(inserter: CheckpointInserter, file: Path) -> None:
     await inserter.insert(row(1))
     await asyncio.to_thread(file.rename, file.with_name("moved.db"))
@@ -229,9 +258,7 @@ async def test_a_moved_file_is_reported(inserter: CheckpointInserter, file: Path
         await inserter.insert(row(2))
 
 
-async def test_a_row_whose_caller_was_told_of_the_failure_is_not_written_later(
-    inserter: CheckpointInserter, file: Path
-) -> None:
+async def test_a_row_whose_failure_was_raised_is_not_written_later(inserter: CheckpointInserter, file: Path) -> None:
     await inserter.insert(row(1))
     moved = await asyncio.to_thread(file.rename, file.with_name("moved.db"))
     with pytest.raises(StorageUnavailable, match="was moved"):
@@ -240,3 +267,31 @@ async def test_a_row_whose_caller_was_told_of_the_failure_is_not_written_later(
     await inserter.insert(row(3))
     with closing(sqlite3.connect(file)) as other:
         assert list_rows(other) == [1, 3]
+
+
+@pytest.mark.external
+async def test_events_are_written_once_when_only_the_file_of_the_rows_is_full(tmp_path: Path) -> None:
+    """Each file is committed by itself, so the events are committed although the transaction failed."""
+    with mount_disk(tmp_path / "disk", 2) as disk:
+        file = disk / "checkpoints.db"
+        with closing(sqlite3.connect(file)) as connection:
+            connection.executescript(
+                "PRAGMA journal_mode=WAL; CREATE TABLE rows (id INTEGER PRIMARY KEY, content BLOB);"
+            )
+        inserter = CheckpointInserter(file, DatabaseFile(file))
+        async with open_sqlite(tmp_path / "deerflow.db") as database:
+            await begin_run(database)
+            database.attach(inserter)
+            fill_disk(disk / "filler")
+            inserter.add(row(1, 50_000))
+            await database.append([logged(2), logged(3)])
+            assert await list_numbers(database) == [1, 2, 3]
+            with pytest.raises(StorageUnavailable):
+                await inserter.flush()
+            (disk / "filler").unlink()
+            await database.append([logged(4)])
+            await inserter.flush()
+            assert await list_numbers(database) == [1, 2, 3, 4]
+        with closing(sqlite3.connect(file)) as connection:
+            assert connection.execute("SELECT id FROM rows").fetchall() == [(1,)]
+        await inserter.aclose()

@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, inspect, text
 
 from deerflow.domain.errors import ConfigError, StorageUnavailable
+from deerflow.domain.projects import ExtractedPassage, ExtractedText
 from deerflow.domain.runs import RunEvent
 from deerflow.domain.threads import SearchableMessage
 from deerflow.persistence.engine import open_database, schema
@@ -20,7 +21,14 @@ from deerflow.persistence.engine.schema import SCHEMA_VERSION, load_full_metadat
 from deerflow.persistence.engine.sqlite import create_sqlite_engine
 from deerflow.persistence.queries.events import LoggedEvent, read_events
 from deerflow.persistence.queries.search import TERM_TABLES, index_messages, remove_from_index, search_text
-from deerflow.persistence.queries.threads import find_thread, insert_thread, merge_metadata, search_threads
+from deerflow.persistence.queries.threads import (
+    find_thread,
+    insert_thread,
+    merge_metadata,
+    search_threads,
+    touch_thread,
+)
+from deerflow.projects.queries import passages, projects
 from tests.support import same_as_snapshot
 
 RUN = """
@@ -140,6 +148,7 @@ async def test_migrates_titles_from_metadata(tmp_path: Path) -> None:
         for name in ("given", "plain"):
             await database.write(add_thread(name))
     with sqlite3.connect(file) as connection:
+        drop_projects(connection)
         later = (
             name
             for name in load_full_metadata().tables
@@ -169,8 +178,67 @@ async def test_migrates_titles_from_metadata(tmp_path: Path) -> None:
 
 def drop_later_tables(connection: sqlite3.Connection) -> None:
     """Remove the tables that migrations after 0015 create."""
+    drop_projects(connection)
     for later in ("model_connections", "saved_models"):
         connection.execute(f"DROP TABLE {later}")
+
+
+def drop_projects(connection: sqlite3.Connection) -> None:
+    """Remove what migrations from 0019 on create."""
+    drop_positions(connection)
+    connection.execute("DROP TRIGGER passages_deleted")
+    for later in ("passage_terms", "passage_vectors", "passages", "project_files", "projects"):
+        connection.execute(f"DROP TABLE {later}")
+    connection.execute("DROP INDEX ix_threads_project_id")
+    connection.execute("ALTER TABLE threads DROP COLUMN project_id")
+
+
+def drop_positions(connection: sqlite3.Connection) -> None:
+    """Remove what migrations 0020 and 0021 create."""
+    for later in ("login_failures", "account_links", "api_tokens", "login_sessions", "accounts"):
+        connection.execute(f"DROP TABLE {later}")
+    for index in ("ix_threads_activity", "ix_threads_owner_activity", "ix_web_pages_thread_id_position"):
+        connection.execute(f"DROP INDEX {index}")
+    connection.execute("ALTER TABLE threads DROP COLUMN activity")
+    connection.execute("ALTER TABLE web_pages DROP COLUMN position")
+    connection.execute("CREATE INDEX ix_threads_owner_updated_at ON threads (owner, updated_at)")
+    connection.execute("CREATE INDEX ix_web_pages_thread_id_fetched_at ON web_pages (thread_id, fetched_at)")
+
+
+async def test_migrates_the_order_of_threads(tmp_path: Path) -> None:
+    file = tmp_path / "d.db"
+    async with open_database(file) as database:
+        for name in ("b", "a", "c"):
+            await database.write(add_thread(name))
+    with sqlite3.connect(file) as connection:
+        connection.execute("ALTER TABLE passages DROP COLUMN headings")
+        drop_positions(connection)
+        connection.execute("UPDATE alembic_version SET version_num = '0019'")
+    async with open_database(file) as database:
+        await database.write(partial(touch_thread, thread_id="a", title=None))
+        found = await database.read(partial(search_threads, owner="me", limit=10, offset=0))
+    assert [thread.thread_id for thread in found] == ["a", "c", "b"]
+
+
+async def test_passages_of_an_earlier_version_are_found_and_have_no_headings(tmp_path: Path) -> None:
+    file = tmp_path / "d.db"
+    create = partial(projects.create_project, project_id="p", owner="me", name="p", instructions="")
+    add = partial(projects.add_files, project_id="p", owner="me", files=[("a.md", 1)], limit=1)
+    claim = partial(projects.claim_files, claim="c", lease=timedelta(seconds=30), limit=1)
+    async with open_database(file) as database:
+        await database.write(create)
+        await database.write(add)
+        (queued,) = await database.write(claim)
+        extracted = ExtractedText("line", 1, [ExtractedPassage(1, "A heron.", "Birds")])
+        await database.write(partial(passages.store_file, file=queued, extracted=extracted))
+    with sqlite3.connect(file) as connection:
+        connection.execute("ALTER TABLE passages DROP COLUMN headings")
+        connection.execute("UPDATE alembic_version SET version_num = '0021'")
+    async with open_database(file) as database:
+        found = await database.read(partial(passages.search_terms, project_id="p", query="heron", limit=9))
+        load = partial(passages.load_hits, project_id="p", owner="me", row_ids=found)
+        (hit,) = await database.read(load)
+    assert (hit.text, hit.headings) == ("A heron.", "")
 
 
 async def test_migrates_events_of_runs_without_loss(tmp_path: Path) -> None:
@@ -226,9 +294,9 @@ def test_new_files_have_the_tables_that_the_migrations_create(tmp_path: Path, mo
         patch.setattr(schema, "create_tables", lambda _engine: False)
         schema.migrate(migrated)
     with closing(created.connect()) as one, closing(migrated.connect()) as other:
-        tables = schema.dump_tables(other)
+        tables = dump_tables(other)
         same_as_snapshot(str(schema.SQLITE_SCHEMA), tables)
-        assert schema.dump_tables(one) == tables
+        assert dump_tables(one) == tables
         names = set(inspect(one).get_table_names()) - {"installation"}
         rows = [{name: each.exec_driver_sql(f"SELECT * FROM {name}").all() for name in names} for each in (one, other)]
         assert rows[0] == rows[1]
@@ -236,3 +304,18 @@ def test_new_files_have_the_tables_that_the_migrations_create(tmp_path: Path, mo
         assert all(ids) and ids[0] != ids[1]
     created.dispose()
     migrated.dispose()
+
+
+def dump_tables(connection: Connection) -> str:
+    """Return the statements that create the tables of a SQLite database, for the file at `SQLITE_SCHEMA`."""
+    query = """
+    SELECT sql FROM sqlite_master
+    WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'
+      AND name NOT IN (SELECT name FROM pragma_table_list WHERE type = 'shadow')
+    ORDER BY type <> 'table', name
+    """
+    statements = (str(row[0]).replace("\t", "  ") for row in connection.exec_driver_sql(query))
+    return "".join(
+        "\n".join(line.rstrip() for line in statement.splitlines() if line.strip()) + schema.STATEMENT_END
+        for statement in statements
+    )

@@ -3,7 +3,8 @@
 import asyncio
 import importlib
 from collections.abc import AsyncIterator
-from dataclasses import replace
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -25,7 +26,13 @@ from deerflow.persistence.checkpoints import WRITER_KEY, CheckpointWriter
 from deerflow.persistence.checkpoints.sqlite import open_checkpointer
 from deerflow.persistence.engine import open_database
 from deerflow.persistence.engine.database import Database
-from deerflow.persistence.engine.liveness import hold_lease, read_leases, renew_lease
+from deerflow.persistence.engine.liveness import (
+    STALE_LEASE_S,
+    LeaseLiveness,
+    hold_lease,
+    read_leases,
+    renew_lease,
+)
 from deerflow.persistence.engine.postgres import open_postgres
 from deerflow.persistence.engine.schema import SCHEMA_VERSION, load_full_metadata, read_version
 from deerflow.persistence.queries.events import LoggedEvent, insert_events, read_events
@@ -144,7 +151,7 @@ async def test_retries_after_a_deadlock(database: Database) -> None:
 
     def change(connection: Connection, order: str) -> None:
         # Only one of them looks for what holds it up, so that not both give way.
-        patience = "10ms" if order == "ab" else "500ms"
+        patience = "10ms" if order == "ab" else "60s"
         connection.execute(text(f"SET LOCAL deadlock_timeout TO '{patience}'"))
         connection.execute(touch, {"name": order[0]})
         tried.append(order)
@@ -179,16 +186,65 @@ async def test_ignores_events_that_are_written_twice(database: Database) -> None
     assert await list_event_numbers(database, run) == [1, 2, 3]
 
 
+@dataclass
+class Stopwatch:
+    """Clock that moves when a test says so."""
+
+    seconds: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@asynccontextmanager
+async def watch_leases(database: Database, folder: Path) -> AsyncIterator[tuple[LeaseLiveness, Stopwatch]]:
+    """Hold a lease of 30 seconds as process `here`; yield what watches the others, and its clock."""
+    clock = Stopwatch()
+    async with hold_lease(database, folder, "here", 30, clock) as liveness:
+        yield liveness, clock
+
+
 async def test_a_process_is_alive_until_its_lease_ends(database: Database, tmp_path: Path) -> None:
-    async with hold_lease(database, tmp_path, "here", 30) as liveness:
-        await database.write(partial(renew_lease, process="there", seconds=20))
-        await database.write(partial(renew_lease, process="gone", seconds=-1))
-        assert await liveness.find_dead(["here", "there", "gone", "nobody"]) == ["gone", "nobody"]
+    async with watch_leases(database, tmp_path) as (liveness, clock):
+        await database.write(partial(renew_lease, process="there", seconds=30))
+        await database.write(partial(renew_lease, process="gone", seconds=30))
+        assert await liveness.find_dead(["there", "gone", "nobody"]) == ["nobody"]
+        clock.seconds += 20
+        await database.write(partial(renew_lease, process="there", seconds=30))
+        assert await liveness.find_dead(["there", "gone"]) == []
+        assert await liveness.seconds_until_expiry() == 10
+        clock.seconds += 10
+        assert await liveness.find_dead(["there", "gone"]) == ["gone"]
         await liveness.remove_process("gone")
-        assert 15 < await liveness.seconds_until_expiry() <= 20
+        assert await liveness.seconds_until_expiry() == 20
         (tmp_path / "there").touch()  # its lock, which nobody on this machine holds
         assert await liveness.find_dead(["there"]) == ["there"]
     assert set(await database.read(read_leases)) == {"there"}
+
+
+@pytest.mark.parametrize("jump", [-365 * 86400, -3600, 3600, 365 * 86400])
+async def test_a_lease_ends_wherever_the_clock_of_the_database_stands(
+    database: Database, tmp_path: Path, jump: int
+) -> None:
+    async with watch_leases(database, tmp_path) as (liveness, clock):
+        for name in ("there", "gone"):  # as written before the clock was set by `-jump`
+            await database.write(partial(renew_lease, process=name, seconds=30 + jump))
+        assert await liveness.find_dead(["there", "gone"]) == []
+        clock.seconds += 15
+        await database.write(partial(renew_lease, process="there", seconds=30))
+        assert await liveness.find_dead(["there", "gone"]) == []
+        assert await liveness.seconds_until_expiry() == 15
+        clock.seconds += 15
+        assert await liveness.find_dead(["there", "gone"]) == ["gone"]
+
+
+async def test_leases_of_processes_that_left_no_runs_are_deleted(database: Database, tmp_path: Path) -> None:
+    async with watch_leases(database, tmp_path) as (liveness, clock):
+        await database.write(partial(renew_lease, process="gone", seconds=30))
+        assert await liveness.find_dead([]) == []
+        clock.seconds += STALE_LEASE_S + 1
+        assert await liveness.find_dead([]) == []
+        assert set(await database.read(read_leases)) == {"here"}
 
 
 async def test_a_run_ends_once(database: Database) -> None:

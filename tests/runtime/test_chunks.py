@@ -6,7 +6,7 @@ from hypothesis import strategies as some
 from langchain_core.messages import AIMessageChunk, ToolMessage
 from langchain_core.messages.tool import tool_call_chunk
 
-from deerflow.runtime.journal.chunks import ChunkBuffer
+from deerflow.runtime.journal.serialization import ChunkBuffer
 
 TEXT = some.builds(lambda text: AIMessageChunk(text, id="m"), some.text())
 THOUGHT = some.builds(

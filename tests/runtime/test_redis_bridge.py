@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from deerflow.domain.runs import RunEvent
-from deerflow.runtime.stream_bridge.base import EVERYBODY
+from deerflow.runtime.stream_bridge.local import ALL_PROCESSES
 from deerflow.runtime.stream_bridge.redis import RUNS, RedisStreamBridge, open_redis_bridge
 from tests.servers import redis, shared_folder
 
@@ -125,7 +125,7 @@ async def test_only_the_addressed_process_is_woken(bridges: tuple[RedisStreamBri
     await there.woken.wait()
     assert not here.woken.is_set()
     there.woken.clear()
-    here.tell(EVERYBODY)
+    here.tell(ALL_PROCESSES)
     await there.woken.wait()
     await here.woken.wait()
 

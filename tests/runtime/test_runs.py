@@ -113,6 +113,8 @@ async def test_an_unexpected_exception_ends_the_run_with_its_class_name(harness_
         ([], "input.messages is empty"),
         ([{"content": "x"}], r"input.messages\[0\] is not a message"),
         ([{"type": "human", "content": "x"}, {"type": "robot", "content": "x"}], r"input.messages\[1\]"),
+        ([{"type": "ai", "content": "", "tool_calls": {"": None}}], r"input.messages\[0\] is not a message"),
+        ([{"type": "ai", "content": "", "tool_calls": ["x"]}], r"input.messages\[0\] is not a message"),
     ],
 )
 async def test_an_invalid_request_is_rejected_before_anything_is_recorded(

@@ -50,7 +50,7 @@ def joined(tmp_path: Path, postgres_url: str, redis_url: str) -> Machines:
 
 
 @pytest.fixture
-def apart(tmp_path: Path, postgres_url: str) -> Machines:
+def separate(tmp_path: Path, postgres_url: str) -> Machines:
     return create_machines(tmp_path, postgres_url)
 
 
@@ -122,7 +122,7 @@ async def list_checkpoint_ids(harness: Harness) -> list[str | None]:
     return [state.checkpoint_id for state in await harness.threads.history("t", LOCAL_USER, limit=100)]
 
 
-@pytest.mark.parametrize("bridge", ["joined", "apart"])
+@pytest.mark.parametrize("bridge", ["joined", "separate"])
 async def test_disconnecting_cancels_a_run_of_another_process(request: pytest.FixtureRequest, bridge: str) -> None:
     both: Machines = request.getfixturevalue(bridge)
     async with both.open_here() as here, both.start_there() as there, browse(here) as http, asyncio.timeout(60):
@@ -139,7 +139,7 @@ async def test_disconnecting_cancels_a_run_of_another_process(request: pytest.Fi
         assert await read_contents(here) == ["one", "Half of the"]
 
 
-@pytest.mark.parametrize("bridge", ["joined", "apart"])
+@pytest.mark.parametrize("bridge", ["joined", "separate"])
 async def test_runs_can_be_rejected_and_cancelled_from_any_process(request: pytest.FixtureRequest, bridge: str) -> None:
     both: Machines = request.getfixturevalue(bridge)
     async with both.open_here() as here, both.start_there() as there, asyncio.timeout(60):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as some
 
-from deerflow.sandbox.snapshots.diffs import diff_texts
+from deerflow.sandbox.snapshots.comparison import diff_texts
 
 LINES = some.lists(some.sampled_from(["a\n", "b\n", "c\n", "\n", "d\r\n", "x y\n", "\u2028\n"]), max_size=30)
 TEXTS = some.builds(lambda lines, rest: "".join(lines) + rest, LINES, some.sampled_from(["", "end", "\r", "\x0c"]))

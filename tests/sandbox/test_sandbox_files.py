@@ -380,7 +380,7 @@ def repeat_in_background(work: Callable[[], None], done: threading.Event) -> Ite
         assert not thread.is_alive()
 
 
-def test_a_served_file_is_closed_when_nobody_uses_it_any_more(tmp_path: Path) -> None:
+def test_a_served_file_is_closed_after_its_last_use(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("content")
     served = ServedFile(os.open(tmp_path / "file", os.O_RDONLY))
     descriptor = served.fileno()

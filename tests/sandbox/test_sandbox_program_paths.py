@@ -83,6 +83,15 @@ def test_a_container_gets_a_name_of_its_own_and_a_network_if_it_may(tmp_path: Pa
     assert build_container_command(command, "ours", tmp_path, has_network=True) == [*start, *kept]
     alone = build_container_command([*RUN, "--name=theirs", "x"], "ours", tmp_path, has_network=False)
     assert alone == [*start, "--network", "none", "-i", "--rm", "x"]
+    said = build_container_command([*RUN, "--network=none", "x"], "ours", tmp_path, has_network=False)
+    assert said == [*start, "-i", "--rm", "--network=none", "x"]
+
+
+@pytest.mark.parametrize("option", ["--network=bridge", "--net=office", "--pod=web"])
+def test_a_container_without_network_cannot_name_one(tmp_path: Path, option: str) -> None:
+    with pytest.raises(SandboxError, match="contradicts 'network': false"):
+        build_container_command([*RUN, option, "x"], "ours", tmp_path, has_network=False)
+    assert option in build_container_command([*RUN, option, "x"], "ours", tmp_path, has_network=True)
 
 
 @pytest.mark.parametrize(
@@ -91,12 +100,17 @@ def test_a_container_gets_a_name_of_its_own_and_a_network_if_it_may(tmp_path: Pa
         ["--privileged"],
         ["--network", "host"],
         ["--net=host"],
+        ["--network=ns:/proc/1/ns/net"],
         ["--pid=host"],
         ["--device", "/dev/sda"],
         ["--cap-add=ALL"],
         ["--security-opt", "seccomp=unconfined"],
         ["-v", "/:/host"],
         ["-v", "/etc:/host"],
+        ["-v/etc:/host"],
+        ["-v=/etc:/host"],
+        ["-itv", "/etc:/host"],
+        ["-itv/etc:/host"],
         ["--volume=/var/run/docker.sock:/var/run/docker.sock"],
         ["--mount", "type=bind,src=/run/docker.sock,dst=/s"],
         ["-v", "{home}:/home"],

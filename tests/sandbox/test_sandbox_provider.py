@@ -111,6 +111,27 @@ async def test_runs_commands_on_the_host_if_allowed_and_tells_the_model(tmp_path
     assert "`bash` runs on the user's own machine, without isolation" in model.requests[0].messages[0].text
 
 
+async def test_host_commands_use_skills_and_print_their_paths_in_the_sandbox(tmp_path: Path) -> None:
+    scripts = tmp_path / "skills" / "custom" / "greet" / "scripts"
+    scripts.mkdir(parents=True)
+    (scripts.parent / "SKILL.md").write_text("---\nname: greet\ndescription: Greets.\n---\nGreet.\n")
+    (scripts / "greet.sh").write_text('echo "hello from $0"; cd "$(dirname "$0")/.." && pwd; cat "$1"\n')
+    skill = "/mnt/skills/custom/greet"
+    commands = (
+        f"echo input > in.txt; sh {skill}/scripts/greet.sh {WORK}/in.txt",
+        f"cd {skill}; pwd; ls '/mnt/skills/custom'; grep -rl 'Greets\\.' /mnt/skills/custom/",
+        "cat /mnt/skills/custom/none.md",
+        f"python3 -c 'import sys; print(sys.argv[1])' --file={skill}/SKILL.md",
+    )
+    message = await use(tmp_path, *(act("bash", command=command) for command in commands), sandbox=ON_HOST)
+    assert message == [
+        f"hello from {skill}/scripts/greet.sh\n{skill}\ninput",
+        f"{skill}\ngreet\n{skill}/SKILL.md",
+        "cat: /mnt/skills/custom/none.md: No such file or directory\n[exit code 1]",
+        f"--file={skill}/SKILL.md",
+    ]
+
+
 async def test_searches_and_runs_background_processes_on_the_host(tmp_path: Path) -> None:
     message = await use(
         tmp_path,

@@ -60,3 +60,17 @@ async def test_refuses_feedback_on_foreign_and_deleted_runs(harness_saying: Open
         await harness.threads.delete("t", LOCAL_USER)
         with pytest.raises(NotFound):
             await feedback.list("t", run_id, LOCAL_USER)
+
+
+async def test_lists_the_feedback_of_a_thread(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying("One.", "Two.")) as harness:
+        first, second = await finish_run(harness), await finish_run(harness)
+        feedback = harness.resources.feedback
+        await feedback.put("t", first, LOCAL_USER, 1, message_id="a")
+        await feedback.put("t", second, LOCAL_USER, -1, "Too short.")
+        found = await feedback.list_thread("t", LOCAL_USER)
+        assert [(each.run_id, each.message_id, each.rating) for each in found] == [(first, "a", 1), (second, None, -1)]
+        with pytest.raises(NotFound):
+            await feedback.list_thread("t", Principal("other"))
+        with pytest.raises(NotFound):
+            await feedback.list_thread("none", LOCAL_USER)

@@ -12,7 +12,8 @@ from deerflow.persistence.encryption import TokenCipher
 from deerflow.persistence.engine import open_database
 from deerflow.persistence.engine.database import Database
 from deerflow.persistence.queries import model_connections as rows
-from deerflow.services.saved_models import MAX_AGE_S, SavedModels, associated_data
+from deerflow.persistence.queries.model_connections import associated_data
+from deerflow.services.saved_models import MAX_AGE_S, SavedModels
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ADDRESS = {"provider": "custom", "base_url": "http://models.example/v1"}

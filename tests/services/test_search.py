@@ -229,7 +229,7 @@ async def test_a_frequent_word_that_may_be_unfinished_is_taken_as_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("deerflow.persistence.queries.search.MAX_CANDIDATES", 3)
-    words = ["whale", "whaler", "whale", "whales", "whale"]
+    words = ["blue whale", "blue whaler", "whale", "whaler", "whale", "whales", "whale"]
     said = [SearchableMessage(str(number), "ai", word, datetime.now(UTC)) for number, word in enumerate(words)]
     async with open_database(tmp_path / "d.db") as database:
         await database.write(partial(insert_thread, thread_id="t", owner="me", metadata={}))
@@ -239,8 +239,9 @@ async def test_a_frequent_word_that_may_be_unfinished_is_taken_as_finished(
             return [hit.snippet for hit in await database.read(partial(search_text, owner="me", query=query, limit=9))]
 
         assert await find("whale") == ["whale"] * 3
+        assert await find("blue whale") == ["blue whale"]
         assert sorted(await find("whal")) == ["whale", "whale", "whales"]  # the newest
-        assert await find("whaler") == ["whaler"]
+        assert await find("whaler") == ["whaler", "blue whaler"]
 
 
 async def test_indexes_the_backlog(database_location: Path | str, harness_saying: OpenHarness) -> None:

@@ -194,6 +194,19 @@ async def test_daily_usage_follows_the_calendar_of_the_time_zone(database_locati
                 await usage.get_daily_usage(LOCAL_USER, 2, wrong)
 
 
+async def test_usage_by_thread_has_titles_and_sums_up_deleted_threads(harness_saying: OpenHarness) -> None:
+    answers = [build_answer("One."), build_answer("Two."), build_answer("Three."), build_answer("Four.")]
+    async with harness_saying(ScriptedModel.saying(*answers)) as harness:
+        for text, thread in (("Herons", "a"), ("More", "a"), ("Storks", "b"), ("Cranes", "c")):
+            await finish_run(harness, text, thread)
+        await harness.threads.delete("b", LOCAL_USER)
+        await harness.threads.delete("c", LOCAL_USER)
+        usage = await harness.resources.usage.get_daily_usage(LOCAL_USER, 1, "UTC")
+        found = {each.thread_id: (each.title, each.spending.counts.calls) for each in usage.by_thread}
+        assert found == {"a": ("Herons", 2), None: (None, 2)}
+        assert (await harness.resources.usage.get_daily_usage(Principal("other"), 1, "UTC")).by_thread == []
+
+
 def test_cached_tokens_do_not_exceed_input_tokens() -> None:
     pricing = PricingConfig.model_validate({"input": 1, "output": 1})
     strange = TokenCounts(1, 0, 10, 50, 50, 3, 9)

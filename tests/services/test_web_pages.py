@@ -15,8 +15,8 @@ from deerflow.domain.web_pages import FetchedPage, canonicalize_url
 from deerflow.persistence.engine import open_database
 from deerflow.persistence.engine.database import Database
 from deerflow.persistence.queries.threads import insert_thread
+from deerflow.services.artifacts import WebPageService, to_page_snapshot
 from deerflow.services.queries import PageLimits
-from deerflow.services.web_pages import WebPageService, to_page_snapshot
 from deerflow.testing import ScriptedModel
 from tests.canary import files_with, tables_with
 from tests.community.stored_pages import list_pages

@@ -18,7 +18,7 @@ from deerflow.config.source import open_source
 from deerflow.domain.identity import Principal
 from deerflow.domain.runs import RunStatus
 from deerflow.gateway.app import create_app
-from deerflow.gateway.dependencies import identify_local_user
+from deerflow.gateway.dependencies import identify_user
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import Answer, ScriptedModel, Stall, calling
 from tests.serving.support import get_data, get_text
@@ -109,7 +109,7 @@ async def test_refuses_unauthenticated_requests_before_reading_the_body(tmp_path
         async with asyncio.timeout(10):
             assert (await reader.readline()).startswith(b"HTTP/1.1 401 ")  # and nothing was sent of the body
         writer.close()
-        here.app.state.identify = identify_local_user
+        here.app.state.identify = identify_user
         for said in ("{", "[" * 99 + "]" * 99):  # once it is known who asks, a body like any other
             answer = await http.post("/mcp", content=said, headers={"content-type": "application/json"})
             assert (answer.status_code, answer.json()["error"]) == (422, "InvalidRequest")

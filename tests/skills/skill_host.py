@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from deerflow.community.web.http import TlsTrust
 from deerflow.sandbox.egress import Egress, IPAddress, Streams
-from deerflow.services.skill_download import DownloadLimits, SkillDownloader
+from deerflow.skills.authoring.download import DownloadLimits, SkillDownloader
 
 SKILL = "---\nname: tea\ndescription: Brews tea.\n---\n{body}\n"
 IDENTITY = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "init.defaultBranch=main")
@@ -123,10 +123,12 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def open_skill_host(root: Path, certificate: Path | None = None) -> Iterator[SkillHost]:
-    """Serve a new host on a free port; with a certificate by TLS."""
+def open_skill_host(
+    root: Path, certificate: Path | None = None, address: tuple[str, int] = ("127.0.0.1", 0)
+) -> Iterator[SkillHost]:
+    """Serve a new host, on a free port unless `address` has one; with a certificate by TLS."""
     host = SkillHost(root)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("BoundHandler", (Handler,), {"host": host}))
+    server = ThreadingHTTPServer(address, type("BoundHandler", (Handler,), {"host": host}))
     if certificate is not None:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from deerflow.config.sections.base import Settings
 from deerflow.skills.authoring.custom_skills import CustomSkillService, ReviewPolicy, SkillTester
 from deerflow.skills.authoring.review import ReviewReply, ReviewRequest, SkillReviewer
 from deerflow.skills.authoring.store import Author, SkillStore
@@ -13,6 +14,10 @@ from deerflow.skills.folders import builtin_root
 from deerflow.skills.index import SkillIndex
 from deerflow.skills.scanner.scanner import SkillScanner
 
+KNOWN_FIELDS = frozenset(
+    {"name", "description", "license", "compatibility", "metadata", "allowed-tools", "version", "author"}
+)
+"""Header fields of built-in skills: those of the open format, and two of ours."""
 OWNER = "ada"
 PERSON, AGENT = Author(), Author("agent", "t1")
 ALLOW = '{"decision": "allow", "reason": "It does what it says."}'
@@ -45,7 +50,9 @@ def open_service(
     """Return a service for the skills below `home`."""
     index = SkillIndex(home / "shipped", home)
     store = SkillStore(home, lambda owner: tuple(index.read(owner).skills.values()))
-    return CustomSkillService(store, SkillScanner(), SkillReviewer(reviews or ScriptedReviews()), policy, tester)
+    return CustomSkillService(
+        store, SkillScanner(), SkillReviewer(reviews or ScriptedReviews()), Settings(policy), tester
+    )
 
 
 def build_skill_md(name: str = "sample", body: str = "# How\n") -> str:

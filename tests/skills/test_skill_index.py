@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from deerflow.config.sections.base import Settings
 from deerflow.domain.errors import InvalidRequest
 from deerflow.skills.folders import custom_root
 from deerflow.skills.index import FolderWatcher, SkillIndex, open_folder_watcher
@@ -26,7 +27,7 @@ def custom(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def index(tmp_path: Path, public: Path) -> Iterator[SkillIndex]:
-    index = SkillIndex(public, tmp_path, lambda: {"off": False}, open_folder_watcher())
+    index = SkillIndex(public, tmp_path, Settings(lambda: {"off": False}), open_folder_watcher())
     yield index
     index.close()
 
@@ -147,7 +148,7 @@ def test_rescans_after_a_change_during_the_scan(tmp_path: Path, public: Path) ->
         return {}
 
     write_skill(public, "tidy", "before")
-    index = SkillIndex(public, tmp_path, switches, open_folder_watcher())
+    index = SkillIndex(public, tmp_path, Settings(switches), open_folder_watcher())
     assert index.read("ann").skills["tidy"].description == "before"
     assert index.get_cached("ann") is None
     assert index.read("ann").skills["tidy"].description == "changed meanwhile"

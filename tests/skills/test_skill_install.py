@@ -9,9 +9,9 @@ import pytest
 from deerflow.domain.errors import Conflict, InvalidRequest, NotFound, SkillRefused, SkillUnavailable
 from deerflow.domain.identity import Principal
 from deerflow.sandbox.egress import Egress
-from deerflow.services.skill_download import DownloadLimits, SkillAddress, SkillDownloader, parse_address
-from deerflow.services.skill_install import check_for_update, install_from_url, update_from_source
 from deerflow.skills.authoring.custom_skills import ReviewPolicy
+from deerflow.skills.authoring.download import DownloadLimits, SkillAddress, SkillDownloader, parse_address
+from deerflow.skills.authoring.install import check_for_update, install_from_url, update_from_source
 from deerflow.skills.authoring.review import ReviewReply
 from tests.certificates import make_certificate
 from tests.skills.hostile_archives import build_archive

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from deerflow.config.sections.base import Settings
 from deerflow.domain.errors import SandboxError
+from deerflow.skills.catalog import SkillViews, update_view
 from deerflow.skills.folders import custom_root, owner_folder
 from deerflow.skills.index import SkillIndex
-from deerflow.skills.view import SkillViews, update_view
 from tests.skills.support import write_skill
 
 
@@ -23,7 +24,7 @@ def switches() -> dict[str, bool]:
 
 @pytest.fixture
 def views(tmp_path: Path, switches: dict[str, bool]) -> SkillViews:
-    return SkillViews(tmp_path, SkillIndex(tmp_path / "public", tmp_path, lambda: switches))
+    return SkillViews(tmp_path, SkillIndex(tmp_path / "public", tmp_path, Settings(lambda: switches)))
 
 
 def test_copies_only_regular_files(views: SkillViews, tmp_path: Path) -> None:

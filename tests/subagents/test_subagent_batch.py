@@ -20,11 +20,12 @@ from deerflow.domain.memory import MemoryScope
 from deerflow.domain.runs import RunStatus
 from deerflow.domain.subagents import BatchRequest, ItemOutcome, TaskOutcome, TaskRequest
 from deerflow.harness import open_harness
-from deerflow.subagents.batch import MAX_RESULT_CHARS, BatchExecution, render_prompt
+from deerflow.subagents.executor import MAX_RESULT_CHARS, BatchExecution, render_prompt
 from deerflow.subagents.tools import parse_items
 from deerflow.testing import Answer, ScriptedServer, Usage, calling
 from tests.budget.support import GreedyEndpoint, open_budget_config
 from tests.budget.support import finish_run as finish_within
+from tests.memory.support import extract_now
 from tests.sandbox.processes import find_survivors, make_marker, wait_for_processes
 from tests.subagents.support import (
     build_request,
@@ -217,7 +218,7 @@ async def test_batch_stays_within_the_budget_and_skips_the_rest(
         open_harness(open_budget_config(tmp_path, server, {"max_tokens": 900_000}, more)) as harness,
     ):
         run, answer, events = await finish_within(harness)
-        assert await harness.extraction.extract_now(MemoryScope(LOCAL_USER.user_id)) == 1
+        assert await extract_now(harness, MemoryScope(LOCAL_USER.user_id)) == 1
         lines = await read_results(harness)
     counts = Counter(line["status"] for line in lines)
     assert run.status is RunStatus.SUCCESS and answer.startswith("word ")

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import BaseMessage, ToolMessage
 
+from deerflow.config.sections.base import Settings
 from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.domain.runs import AgentSpec, RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness, open_harness
@@ -159,7 +160,7 @@ class SchedulerBench:
     """Tasks that hold a slot until they are released."""
 
     def __init__(self, total: int, per_user: int) -> None:
-        self.scheduler = FairScheduler(lambda: ConcurrencyLimits(total, per_user))
+        self.scheduler = FairScheduler(Settings(lambda: ConcurrencyLimits(total, per_user)))
         self.order: list[str] = []
         self.working: list[str] = []
         self.queued: dict[str, int] = {}

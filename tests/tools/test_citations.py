@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from deerflow.domain.errors import FileProblem
 from deerflow.domain.web_pages import FetchedPage, PageSnapshot
-from deerflow.services.web_pages import to_page_snapshot
+from deerflow.services.artifacts import to_page_snapshot
 from deerflow.tools.citations.report import parse_report
 from deerflow.tools.citations.spans import find_citations
 from deerflow.tools.citations.tool import MAX_REPORT_CHARS, VerificationLimits, verify_report

@@ -16,9 +16,8 @@ from deerflow.domain.errors import Conflict, FileProblem, InvalidRequest
 from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE
 from deerflow.testing import ScriptedModel, calling
 from deerflow.testing.turns import Answer
-from deerflow.tools.agent_tools import build_setup_agent_tool, build_update_agent_tool
 from deerflow.tools.assembly import builtin_tools
-from deerflow.tools.builtins import MAX_IMAGE_BYTES
+from deerflow.tools.builtins import MAX_IMAGE_BYTES, build_setup_agent_tool, build_update_agent_tool
 from tests.runs_alone import run_in
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(100)

@@ -4,11 +4,13 @@ import { QueryClient } from "@tanstack/react-query";
 import { createBrowserHistory, RouterProvider } from "@tanstack/react-router";
 import { type ReactNode, StrictMode } from "react";
 import { createRoot } from "react-dom/client";
+import { needsLogin, protect } from "@/api/accounts";
 import { createFilesGateway, sendFormInBrowser } from "@/api/files";
 import { createGateway } from "@/api/gateway";
 import type { Fetch } from "@/api/http";
 import { createServer } from "@/api/server";
 import { createAppRouter } from "@/app/routes";
+import { loadLanguage, preferredLanguage } from "@/i18n/i18n";
 import { browserRetryPolicy } from "@/run/stream";
 import { createActions } from "@/state/actions/actions";
 import { AppProvider } from "@/state/context";
@@ -24,18 +26,43 @@ import { newId } from "@/ui/dom/newId";
 import "@/style/page.css";
 
 const DELETING = "deerflow.deleting";
-const ask: Fetch = (path, init) => fetch(path, init);
+const TEMPORARY = "deerflow.temporary";
+/** Addresses that need no session. */
+const LOGIN_PATHS: ReadonlySet<string> = new Set(["/login", "/setup", "/invitation", "/reset-password"]);
+
+const ask: Fetch = async (path, init) => {
+  const response = await fetch(path, protect(init));
+  if (token === null && needsLogin(response)) void showLogin();
+  return response;
+};
 
 const root = document.getElementById("root");
 if (root === null) throw new Error("the page has no element #root");
 const page = createRoot(root);
 const token = sharedInPath(location.pathname);
-if (token === null) page.render(workspace());
-else {
-  // A shared page must not load anything of the workspace.
-  void import("@/app/shared/sharedApp").then(({ sharedPage }) =>
-    page.render(<StrictMode>{sharedPage(ask, token, readPreferences(localStorage))}</StrictMode>),
-  );
+const { language } = readPreferences(localStorage);
+void loadLanguage(language ?? preferredLanguage(navigator.languages))
+  .catch(() => {}) // the page is shown in English
+  .then(async () => {
+    if (LOGIN_PATHS.has(location.pathname)) return showLogin();
+    if (token === null) return page.render(workspace());
+    // A shared page must not load anything of the workspace.
+    const { sharedPage } = await import("@/app/shared/sharedApp");
+    page.render(<StrictMode>{sharedPage(ask, token, readPreferences(localStorage))}</StrictMode>);
+  });
+
+async function showLogin(): Promise<void> {
+  const { loginPage } = await import("@/app/account/loginApp");
+  page.render(<StrictMode>{loginPage(ask, readPreferences(localStorage))}</StrictMode>);
+}
+
+/** An id that survives a reload of this tab. */
+function keptId(key: string) {
+  return {
+    get: () => sessionStorage.getItem(key),
+    set: (id: string | null) =>
+      id === null ? sessionStorage.removeItem(key) : sessionStorage.setItem(key, id),
+  };
 }
 
 function workspace(): ReactNode {
@@ -48,6 +75,7 @@ function workspace(): ReactNode {
         navigator.onLine,
       ),
       drafts: readDrafts(localStorage),
+      temporaryId: keptId(TEMPORARY).get(),
     },
     // Hidden pages get no animation frames but still update title and list.
     (callback) => (document.hidden ? setTimeout(callback, 500) : requestAnimationFrame(callback)),
@@ -74,18 +102,15 @@ function workspace(): ReactNode {
     now: Date.now,
     pushPath: (path) => history.push(path),
     savePreferences: (preferences) => writePreferences(localStorage, preferences),
-    deleting: {
-      get: () => sessionStorage.getItem(DELETING),
-      set: (threadId) =>
-        threadId === null ? sessionStorage.removeItem(DELETING) : sessionStorage.setItem(DELETING, threadId),
-    },
+    deleting: keptId(DELETING),
+    temporary: keptId(TEMPORARY),
   });
 
   syncThreadWithUrl(history, store, actions);
   const router = createAppRouter(history);
   void actions.start().then(() => {
     // Preload so that views open at once, also when the server is down later.
-    for (const to of ["/agents", "/skills", "/memory", "/tools", "/settings"] as const)
+    for (const to of ["/agents", "/skills", "/memory", "/tools", "/usage", "/settings"] as const)
       void router.preloadRoute({ to });
   });
   return (

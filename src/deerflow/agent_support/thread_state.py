@@ -1,7 +1,7 @@
 """State of a thread that graphs share between steps and runs."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, NotRequired, TypeVar, cast, get_args, get_origin, get_type_hints
 from uuid import NAMESPACE_OID, uuid5
@@ -113,6 +113,20 @@ def as_dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+UNKNOWN_SOURCE = "unknown"
+
+
+def merge_untrusted(known: list[str] | None, new: list[str] | None) -> list[str]:
+    """Return the sources of both lists, each once. What is no source is an unknown one: taint is never lost."""
+    return list(dict.fromkeys((*iterate_sources(known), *iterate_sources(new))))
+
+
+def iterate_sources(value: Any) -> Iterator[str]:
+    """Yield the sources of untrusted content in a value of any type."""
+    for each in value if isinstance(value, list) else [value] if value else ():
+        yield each if isinstance(each, str) and isinstance(value, list) else UNKNOWN_SOURCE
+
+
 def keep_if_none(known: Value | None, new: Value | None) -> Value | None:
     """Return the new value, or the old one when the new one is None."""
     return known if new is None else new
@@ -134,7 +148,7 @@ class ThreadState(AgentState[Any]):
     # Deferred tools the model has loaded, with digests of their descriptions.
     promoted: NotRequired[Annotated[dict[str, str], merge_promoted]]
     # Sources of untrusted content read in the thread; never removed.
-    untrusted: NotRequired[Annotated[list[str], merge_artifacts]]
+    untrusted: NotRequired[Annotated[list[str], merge_untrusted]]
 
 
 SERVER_VALUES = frozenset({"sandbox", "thread_data"})
@@ -148,6 +162,27 @@ def value_adapters() -> Mapping[str, TypeAdapter[Any]]:
     bare = {name: get_args(hint)[0] if get_origin(hint) is NotRequired else hint for name, hint in hints.items()}
     plain = {name: get_args(hint)[0] if get_origin(hint) is Annotated else hint for name, hint in bare.items()}
     return {name: TypeAdapter(hint) for name, hint in plain.items() if name in ThreadState.__annotations__}
+
+
+def read_value(state: Mapping[str, Any], name: str) -> Any:
+    """Return a value of a state without the parts of other types that earlier versions stored; None for no value."""
+    value, adapter = state.get(name), value_adapters()[name]
+    if value is None or is_valid(adapter, value):
+        return value
+    if isinstance(value, list):
+        return [each for each in value if is_valid(adapter, [each])]
+    if isinstance(value, dict):
+        return {key: each for key, each in value.items() if is_valid(adapter, {key: each})}
+    return None
+
+
+def is_valid(adapter: TypeAdapter[Any], value: object) -> bool:
+    """Return whether a value has the type of an adapter."""
+    try:
+        adapter.validate_python(value, strict=True)
+    except ValidationError:
+        return False
+    return True
 
 
 def check_state_values(values: Mapping[str, object]) -> None:
@@ -199,7 +234,7 @@ def _to_message(given: Any) -> list[BaseMessage]:
     """Return a message; nothing for what is none: a thread must never become unreadable."""
     try:
         return convert_to_messages([given])
-    except (ValueError, TypeError, NotImplementedError, KeyError):
+    except (ValueError, TypeError, AttributeError, LookupError, NotImplementedError):
         logger.warning("a value that is not a message was left out of a thread")
         return []
 

@@ -1,7 +1,7 @@
 """Helpers to write tools: access to the run context, tools made from functions, and texts for the model."""
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Executor
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -21,6 +21,10 @@ from deerflow.domain.errors import ConfigError, DeerFlowError
 from deerflow.domain.tools import CHANGES_FILES, READ_ONLY, RESUMABLE
 
 MARKS = (READ_ONLY, RESUMABLE, CHANGES_FILES)
+Block = dict[str, Any]
+"""Content block of LangChain."""
+ToolContent = str | list[Block]
+Artifact = dict[str, Any]
 
 
 class NoRunContext(DeerFlowError):
@@ -174,3 +178,32 @@ def format_size(size: int) -> str:
             return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1024
     return f"{amount:.1f} GB"
+
+
+def make_text_only(tool: BaseTool) -> BaseTool:
+    """Return the asynchronous tool for a model without vision, whose vendor would reject images."""
+    assert isinstance(tool, StructuredTool) and tool.coroutine is not None
+    act = tool.coroutine
+
+    async def call(runtime: ToolRuntime[RunContext], **arguments: Any) -> tuple[ToolContent, Artifact | None]:
+        content, artifact = await act(runtime=runtime, **arguments)
+        return (content if isinstance(content, str) else to_content(replace_images(content))), artifact
+
+    return tool.model_copy(update={"coroutine": call})
+
+
+def to_content(blocks: Sequence[Block]) -> ToolContent:
+    """Return a string for text alone, which every model accepts; blocks when there are images."""
+    if any(block["type"] != "text" for block in blocks):
+        return list(blocks)
+    return "\n\n".join(str(block["text"]) for block in blocks)
+
+
+def replace_images(blocks: Iterable[Block]) -> list[Block]:
+    """Return the blocks with images replaced by a note."""
+    return [
+        {"type": "text", "text": f"[an image, {block['mime_type']}, which this model cannot see]"}
+        if block["type"] == "image"
+        else block
+        for block in blocks
+    ]

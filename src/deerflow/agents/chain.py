@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from langchain.agents.middleware import AgentMiddleware, HumanInTheLoopMiddleware
+from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models import BaseChatModel
 
 from deerflow.agents.features import Feature, RuntimeFeatures
@@ -17,24 +17,29 @@ from deerflow.agents.middlewares.clarification_middleware import ClarificationMi
 from deerflow.agents.middlewares.dangling_tool_call_middleware import DanglingToolCallMiddleware
 from deerflow.agents.middlewares.deferred_tool_filter_middleware import DeferredToolFilterMiddleware
 from deerflow.agents.middlewares.loop_detection_middleware import LoopDetectionMiddleware
-from deerflow.agents.middlewares.model_calls.dynamic_context import DynamicContextMiddleware, SteeringMiddleware
-from deerflow.agents.middlewares.model_calls.empty_answer import EmptyAnswerMiddleware
-from deerflow.agents.middlewares.model_calls.model_recovery import ModelRecoveryMiddleware
+from deerflow.agents.middlewares.model_calls import (
+    DynamicContextMiddleware,
+    EmptyAnswerMiddleware,
+    ModelRecoveryMiddleware,
+    SteeringMiddleware,
+)
 from deerflow.agents.middlewares.subagent_limit_middleware import SubagentLimitMiddleware
 from deerflow.agents.middlewares.summarization_middleware import SummarizationMiddleware
 from deerflow.agents.middlewares.thread_data_middleware import ThreadDataMiddleware
 from deerflow.agents.middlewares.title_middleware import TitleMiddleware
 from deerflow.agents.middlewares.todo_middleware import TodoMiddleware
 from deerflow.agents.middlewares.token_usage_middleware import TokenUsageMiddleware
-from deerflow.agents.middlewares.tool_calls.read_before_write import ReadBeforeWriteMiddleware
-from deerflow.agents.middlewares.tool_calls.tool_ledger import ToolLedgerMiddleware
-from deerflow.agents.middlewares.tool_calls.tool_output import ToolOutputMiddleware
+from deerflow.agents.middlewares.tool_calls import (
+    ReadBeforeWriteMiddleware,
+    ToolLedgerMiddleware,
+    ToolOutputMiddleware,
+)
 from deerflow.agents.middlewares.tool_error_handling_middleware import ToolErrorHandlingMiddleware
 from deerflow.agents.middlewares.view_image_middleware import ViewImageMiddleware
 from deerflow.agents.spec import ChainSettings
 from deerflow.budget.middleware import BudgetMiddleware, MeteringMiddleware
 from deerflow.domain.usage import LEAD_AGENT, SUBAGENT
-from deerflow.guardrails.middleware import GuardrailMiddleware
+from deerflow.guardrails.middleware import GuardrailMiddleware, ThreadApprovalMiddleware
 from deerflow.guardrails.policy import PolicyProvider
 from deerflow.guardrails.providers import CombinedProvider, GuardrailProvider, create_provider
 from deerflow.memory.middleware import MemoryMiddleware
@@ -153,12 +158,21 @@ def create_middleware(spec: MiddlewareSpec, inputs: ChainInputs) -> AnyMiddlewar
 
 def create_guardrail(of: ChainInputs) -> AnyMiddleware:
     """Return the guardrail: the policy, and the configured provider if there is one."""
-    settings = of.settings.guardrails
-    provider: GuardrailProvider = PolicyProvider(of.settings.policy)
-    if settings.provider is not None:
-        provider = CombinedProvider((provider, create_provider(settings.provider)))
-    is_subagent = of.caller != LEAD_AGENT
-    return GuardrailMiddleware(provider, settings.fail_closed, is_subagent, of.settings.reach, of.needs_approval)
+    settings, is_subagent = of.settings, of.caller != LEAD_AGENT
+    return GuardrailMiddleware(
+        create_guardrail_provider(settings),
+        settings.guardrails.fail_closed,
+        is_subagent,
+        settings.reach,
+        of.needs_approval,
+    )
+
+
+def create_guardrail_provider(settings: ChainSettings) -> GuardrailProvider:
+    """Return the policy, combined with the configured provider if there is one."""
+    policy = PolicyProvider(settings.policy)
+    configured = settings.guardrails.provider
+    return policy if configured is None else CombinedProvider((policy, create_provider(configured)))
 
 
 def create_deferred_filter(of: ChainInputs) -> AnyMiddleware | None:
@@ -170,7 +184,7 @@ def create_approval(of: ChainInputs) -> AnyMiddleware | None:
     """Return the middleware that asks for approval. It is a node of the graph, so only if a tool needs approval."""
     if not of.needs_approval:
         return None
-    return HumanInTheLoopMiddleware(dict.fromkeys(sorted(of.needs_approval), True))
+    return ThreadApprovalMiddleware(of.needs_approval)
 
 
 def create_summarization(of: ChainInputs) -> AnyMiddleware:

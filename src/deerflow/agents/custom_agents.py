@@ -75,7 +75,7 @@ class CustomAgents:
         unfinished.mkdir()
         try:
             write_agent(unfinished, agent)
-            unfinished.rename(folder)  # whoever looks meets the whole agent or none
+            unfinished.rename(folder)  # readers see the whole agent or none
         except OSError as error:
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                 raise
@@ -117,7 +117,7 @@ class CustomAgents:
         if folder.is_dir():
             return folder
         if (self._shared / name).is_dir():
-            raise Conflict(f"the agent {name!r} is for everybody and cannot be changed here")
+            raise Conflict(f"the agent {name!r} is shared by all users and cannot be changed here")
         raise NotFound(f"there is no agent {name!r}")
 
     def _read(self, folder: Path) -> CustomAgent:

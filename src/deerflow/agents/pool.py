@@ -1,16 +1,18 @@
 """Pool of agents: one graph per spec and version of the settings."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from deerflow.agents.custom_agents import CustomAgents
-from deerflow.agents.spec import BOOTSTRAP_SKILL, AgentGraph, AgentPlan, AgentSettings
+from deerflow.agents.spec import BOOTSTRAP_SKILL, AgentGraph, AgentPlan, AgentSettings, ChainSettings
 from deerflow.config.sections.agents import CustomAgent
 from deerflow.config.sections.models import ModelConfig, PricingConfig
 from deerflow.domain.identity import LOCAL_USER
@@ -20,8 +22,8 @@ from deerflow.mcp.status import ToolOffer
 from deerflow.models.detection import KeyStatus, get_key_status
 from deerflow.models.factory import ModelCatalog
 from deerflow.skills.catalog import filter_skills
+from deerflow.skills.format import Skill, SkillSet
 from deerflow.skills.index import SkillIndex
-from deerflow.skills.skill import Skill, SkillSet
 
 if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
@@ -110,6 +112,7 @@ class AgentPool:
         """
         self._ask = settings
         self._generations = [Generation(settings(DEFAULT_USER))]
+        self._changing = Lock()
         self._checkpointer = checkpointer
         self._custom_agents = custom_agents
         self.plan = plan
@@ -180,7 +183,12 @@ class AgentPool:
 
         generation = self._generation(user_id=user_id)
         key = self._key(AgentSpec(subagent_enabled=True), self._skills.read(user_id), user_id)
-        return tool_cards(self._agent(key, generation).tool_set(), generation.settings.chain.reach)
+        settings = generation.settings
+        return tool_cards(self._agent(key, generation).tool_set(), settings.chain.reach, settings.tools)
+
+    def chain_settings(self) -> ChainSettings:
+        """Return the current settings of the middleware chain. Blocks."""
+        return self._generation().settings.chain
 
     def policy_card(self) -> "PolicyCard":
         """Return the approval policy. Blocks."""
@@ -235,12 +243,18 @@ class AgentPool:
         taken, given = graph.get_input_jsonschema(), graph.get_output_jsonschema()
         return {"input_schema": taken, "output_schema": given, "state_schema": given}
 
-    def title_model(self, spec: AgentSpec, settings: AgentSettings, name: str | None) -> "BaseChatModel | None":
-        """Return the model that writes titles: the named one, or that of the run. Blocks.
+    async def title_model(self, spec: AgentSpec, settings: AgentSettings, name: str | None) -> "BaseChatModel | None":
+        """Return the model that writes titles: the named one, or that of the run.
 
         None for a model with `writes_titles = False`, such as one that only plays scripts, unless it is named.
         """
         catalog = self._generation(settings).catalog
+        if spec.agent_name is None and catalog.is_built(name or spec.model_name):
+            return self._title_model(catalog, spec, name)
+        # The first use of a model may import its vendor's library, and custom agents are files.
+        return await asyncio.to_thread(self._title_model, catalog, spec, name)
+
+    def _title_model(self, catalog: ModelCatalog, spec: AgentSpec, name: str | None) -> "BaseChatModel | None":
         if name is not None:
             return catalog.create(name)
         model = self.plan.model
@@ -277,14 +291,22 @@ class AgentPool:
     def _generation(self, settings: AgentSettings | None = None, user_id: str = DEFAULT_USER) -> "Generation":
         """Return what was built from `settings`, or from the current ones of a user."""
         wanted = self._ask(user_id) if settings is None else settings
-        for generation in self._generations:
-            if generation.settings is wanted or generation.settings == wanted:
-                return generation
-        # Runs in progress keep theirs; models close their connections when nothing refers to them.
-        generation = Generation(wanted)
-        self._generations = [generation, *self._generations[: MAX_GENERATIONS - 1]]
+        if (known := self._find_generation(wanted)) is not None:
+            return known
+        with self._changing:  # threads may notice a change at the same time
+            if (known := self._find_generation(wanted)) is not None:
+                return known
+            # Runs in progress keep theirs; models close their connections when nothing refers to them.
+            generation = Generation(wanted)
+            self._generations = [generation, *self._generations[: MAX_GENERATIONS - 1]]
         logger.info("agent cache cleared: settings changed; models: %s", ", ".join(each.name for each in wanted.models))
         return generation
+
+    def _find_generation(self, settings: AgentSettings) -> "Generation | None":
+        for generation in self._generations:
+            if generation.settings is settings or generation.settings == settings:
+                return generation
+        return None
 
     def starters(self, skills: Collection[str]) -> "list[StarterPrompt]":
         """Return example requests for an agent with `skills`. Imports on first use, so it blocks."""

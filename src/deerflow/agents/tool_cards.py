@@ -1,13 +1,15 @@
 """Descriptions of tools and policies for the API."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from deerflow.agents.spec import ChainSettings
 from deerflow.config.sections.guardrails import Outcome, PolicyRule, ToolSource, load_default_policy
+from deerflow.config.sections.tools import ToolConfig
+from deerflow.domain.tools import MCP_SOURCE
 from deerflow.guardrails.call_context import EgressCapability
-from deerflow.tools.assembly import ToolSet
+from deerflow.tools.assembly import SANDBOX_TOOLS, ToolSet
 
 SAID = frozenset({"name", "outcome", "reason"})
 
@@ -23,6 +25,8 @@ class ToolCard:
     brings_untrusted: bool
     reaches_out: bool
     needs_approval: bool
+    group: str | None
+    """Group that custom agents can be limited to; None: every agent has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +49,24 @@ class PolicyCard:
     otherwise: Outcome
 
 
-def tool_cards(tools: ToolSet, reach: EgressCapability) -> tuple[ToolCard, ...]:
+def tool_cards(tools: ToolSet, reach: EgressCapability, configured: Sequence[ToolConfig] = ()) -> tuple[ToolCard, ...]:
     """Return the descriptions of tools, in the order the model sees them."""
+    groups = {function.__name__: group for group, functions in SANDBOX_TOOLS.items() for function in functions}
+    groups |= {entry.name: entry.group for entry in configured if entry.group}
     cards = []
     for tool in tools.tools:
         traits = reach.classify(tool, tool.name)
         approved = tool.name in tools.needs_approval
-        words = tool.description
         cards.append(
             ToolCard(
-                tool.name, words, traits.source, traits.server, traits.brings_untrusted, traits.reaches_out, approved
+                name=tool.name,
+                description=tool.description,
+                source=traits.source,
+                server=traits.server,
+                brings_untrusted=traits.brings_untrusted,
+                reaches_out=traits.reaches_out,
+                needs_approval=approved,
+                group=f"{MCP_SOURCE}:{traits.server}" if traits.source == MCP_SOURCE else groups.get(tool.name),
             )
         )
     return tuple(cards)

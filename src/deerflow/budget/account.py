@@ -1,7 +1,7 @@
 """Run budgets: every model call is reserved in a log before it is made, so the limit holds across process restarts."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from math import ceil
@@ -10,13 +10,14 @@ from typing import Any, Protocol
 import orjson
 
 from deerflow.agent_support.tokens import BYTES_PER_TOKEN
-from deerflow.budget.pricing import Prices
 from deerflow.config.sections.models import PricingConfig
 from deerflow.domain.errors import ConfigError
 from deerflow.domain.runs import RunEvent
 from deerflow.domain.usage import BudgetSpent, ModelCallRequest, ModelCallUsage, Reservation, SpendingLimit, TokenCounts
 from deerflow.models.usage import UNIT, compute_cost, get_max_prices, to_amount
 
+Prices = Callable[[], Mapping[str, PricingConfig]]
+"""Returns the current prices by model name."""
 LIKELY_MARGIN = 0.9
 """Share of the reported bytes per token that is relied on. `BYTES_PER_TOKEN` is assumed until a count is reported."""
 DENSE_BYTES_PER_TOKEN = 2

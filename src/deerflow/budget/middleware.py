@@ -18,7 +18,7 @@ from deerflow.agent_support.replies import (
     replace_message,
     replace_tool_calls,
 )
-from deerflow.agent_support.thread_state import ThreadState, as_dict, as_list
+from deerflow.agent_support.thread_state import ThreadState, read_value
 from deerflow.agent_support.tokens import BYTES_PER_TOKEN, count_tool_tokens
 from deerflow.budget.model_calls import (
     MESSAGE_BYTES,
@@ -196,5 +196,5 @@ class MeteringMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
 
 def find_loaded(state: Any, run_id: str) -> frozenset[str]:
     """Return the names of the deferred tools and skills that the agent has loaded."""
-    skills = (entry["name"] for entry in as_list(state.get("skill_context")) if entry["run_id"] == run_id)
-    return frozenset((*as_dict(state.get("promoted")), *skills))
+    skills = (entry["name"] for entry in read_value(state, "skill_context") or () if entry["run_id"] == run_id)
+    return frozenset((*(read_value(state, "promoted") or ()), *skills))

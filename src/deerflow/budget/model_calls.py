@@ -161,12 +161,13 @@ async def ask_best_effort(
     messages: Sequence[BaseMessage],
     config: RunnableConfig,
 ) -> AIMessage | None:
-    """Return the answer to a call outside the agent loop; empty when it fails, None when the budget is used up."""
-    from langchain_core.runnables import RunnableLambda
+    """Return the answer to a call outside the agent loop; empty when it fails, None when the budget is used up.
 
-    empty: Runnable[Any, AIMessage] = RunnableLambda(lambda _: AIMessage(""))
+    Raises:
+        ConfigError: The model has no pricing.
+    """
     try:
-        return await ask_within_budget(budget, caller, model, messages, config, empty)
+        return await ask_within_budget(budget, caller, model, messages, config, if_failed=AIMessage(""))
     except BudgetSpent:
         return None
 
@@ -177,25 +178,38 @@ async def ask_within_budget(
     model: "BaseChatModel",
     messages: Sequence[BaseMessage],
     config: RunnableConfig,
-    *fallbacks: "Runnable[Any, AIMessage]",
+    *,
+    if_failed: AIMessage | None = None,
 ) -> AIMessage:
-    """Return a model's answer within the budget, if there is one; `fallbacks` answer when the model fails.
+    """Return a model's answer within the budget, if there is one; `if_failed` is the answer when the model fails.
 
     Raises:
         BudgetSpent: Not enough of the budget is left.
         ConfigError: The model has no pricing.
     """
     if budget is None:
-        return await add_fallbacks(model, fallbacks).ainvoke(list(messages), config)
+        return await _ask(model, messages, config, if_failed)
     grant = await budget.reserve(
         describe_call(caller, model, messages, default_max_output=max_side_call_output(budget))
     )
     with SettledCall(budget, grant) as call:
-        answer = await add_fallbacks(model.bind(**limit_output(model, grant)), fallbacks).ainvoke(
-            list(messages), config
-        )
+        answer = await _ask(model.bind(**limit_output(model, grant)), messages, config, if_failed)
         call.answered = read_usage(answer) if answer.usage_metadata else None
     return answer
+
+
+async def _ask(
+    model: "Runnable[Any, AIMessage]",
+    messages: Sequence[BaseMessage],
+    config: RunnableConfig,
+    if_failed: AIMessage | None,
+) -> AIMessage:
+    try:
+        return await model.ainvoke(list(messages), config)
+    except Exception:  # the class is the vendor's and may raise anything
+        if if_failed is None:
+            raise
+        return if_failed
 
 
 def max_side_call_output(budget: ModelBudget) -> int:
@@ -204,14 +218,7 @@ def max_side_call_output(budget: ModelBudget) -> int:
     return DEFAULT_MAX_OUTPUT if left is None else max(SIDE_CALL_OUTPUT, left // SIDE_CALL_SHARE)
 
 
-def add_fallbacks(
-    model: "Runnable[Any, AIMessage]", fallbacks: "Sequence[Runnable[Any, AIMessage]]"
-) -> "Runnable[Any, AIMessage]":
-    """Return the model with its fallbacks."""
-    return model.with_fallbacks(list(fallbacks)) if fallbacks else model
-
-
-MAX_CONVERSATIONS = 1000
+MAX_CONVERSATIONS = 200
 """Number of conversations whose latest request is kept in memory: about 16 bytes per message."""
 FIRST_MESSAGE = 2
 """Index of the first message in the segments of a request; before it come the tools and the system prompt."""

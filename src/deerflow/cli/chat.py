@@ -17,7 +17,7 @@ from deerflow.domain.identity import new_id
 from deerflow.tracing.logs import start_logging
 
 if TYPE_CHECKING:
-    from deerflow.client.events import StreamEvent
+    from deerflow.client.runs import StreamEvent
 
 WAITS_FOR_USER, INTERRUPTED = 3, 130
 """Exit codes: the agent waits for an answer or an approval; the user has pressed Ctrl+C."""
@@ -80,7 +80,7 @@ def print_events(events: Iterable["StreamEvent"]) -> bool:
     """Print the answer, or the question, of a run and return whether it is a question."""
     from deerflow.cli.runs import format_task_event
     from deerflow.client import extract_text
-    from deerflow.client.events import CLARIFICATION_TOOL
+    from deerflow.client.runs import CLARIFICATION_TOOL
 
     is_question = False
     for event in events:

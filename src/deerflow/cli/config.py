@@ -31,7 +31,7 @@ from deerflow.domain.errors import ConfigError
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.guardrails.providers import load_provider_class
 from deerflow.harness.core import open_skill_index
-from deerflow.memory.storage import MemoryStorage
+from deerflow.memory.service import MemoryStorage
 from deerflow.models.factory import choose_class
 from deerflow.sandbox.sync_provider import load_provider
 from deerflow.tools.assembly import load_tool

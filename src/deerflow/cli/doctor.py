@@ -20,7 +20,7 @@ from deerflow.config.sections.models import ModelConfig
 from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.errors import ConfigError, DeerFlowError
 from deerflow.domain.identity import LOCAL_USER
-from deerflow.gateway.page import STATIC
+from deerflow.gateway.app import STATIC
 from deerflow.harness.core import create_sandboxes, find_fallback_models, merge_models, open_saved_models
 from deerflow.mcp.status import find_ignored_settings
 from deerflow.models.factory import ModelCatalog

@@ -5,7 +5,10 @@ import gc
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from types import MappingProxyType
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from threading import RLock
+from types import MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 if TYPE_CHECKING:
@@ -18,17 +21,71 @@ REMEDIES: Mapping[int, str] = MappingProxyType(
 )
 """Advice for failures to write a file, by error number."""
 
+UNUSED_MODULES = ("httpx._main", "uvicorn.supervisors.watchfilesreload")
+"""Command line of httpx, which loads Rich and Pygments, and automatic reload of uvicorn, which loads watchfiles: 5 MB.
+
+Both libraries have a replacement for environments in which these modules cannot be imported.
+"""
+
+DEFERRED_PACKAGES = frozenset({"langgraph_sdk", "langsmith.types"})
+"""Packages of which one small module is needed, and whose `__init__` imports a hundred: HTTP and WebSocket clients, and
+the types of an API."""
+
 Command: TypeAlias = "Callable[..., None] | typer.Typer"
 
 
 def main() -> None:
     """Run the command line of this process."""
+    skip_unused_modules()
     # Imported modules are never freed. Collecting garbage among them takes a tenth of the start-up time.
     gc.disable()
     app = build_app(sys.argv[1:])
     gc.freeze()
     gc.enable()
     run(app)
+
+
+def skip_unused_modules() -> None:
+    """Let imports of unused modules fail, and defer the packages of which most is unused."""
+    for name in UNUSED_MODULES:
+        sys.modules[name] = None  # type: ignore[assignment]
+    sys.meta_path.insert(0, DeferredPackageFinder())
+
+
+class DeferredPackageFinder(MetaPathFinder):
+    """Finds deferred packages: their `__init__` is executed when an attribute of theirs is used for the first time."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in DEFERRED_PACKAGES:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = DeferredLoader(spec.loader)
+        return spec
+
+
+class DeferredLoader(Loader):
+    """Loader that executes a module when an attribute is missing."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        loading = RLock()
+
+        def load(name: str) -> object:
+            with loading:
+                if vars(module).get("__getattr__") is load:
+                    del module.__getattr__
+                    self._loader.exec_module(module)
+            return getattr(module, name)
+
+        module.__getattr__ = load  # type: ignore[method-assign]
 
 
 def run(app: "typer.Typer") -> None:
@@ -158,6 +215,13 @@ def load_models() -> Command:
     return app
 
 
+def load_users() -> Command:
+    """Load `deerflow users`."""
+    from deerflow.cli.users import app
+
+    return app
+
+
 def load_config() -> Command:
     """Load `deerflow config`."""
     from deerflow.cli.config import app
@@ -197,6 +261,7 @@ COMMANDS: Mapping[str, Callable[[], Command]] = MappingProxyType(
         "runs": load_runs,
         "threads": load_threads,
         "models": load_models,
+        "users": load_users,
         "config": load_config,
         "skills": load_skills,
         "memory": load_memory,

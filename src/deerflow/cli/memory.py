@@ -25,7 +25,7 @@ from deerflow.domain.memory import (
     MemoryState,
     Summary,
 )
-from deerflow.harness.resources import create_memories
+from deerflow.harness.memory import create_memories
 from deerflow.memory.document import to_document, to_utc
 from deerflow.memory.service import MemoryService
 from deerflow.persistence.engine import open_database

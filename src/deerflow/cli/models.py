@@ -23,6 +23,7 @@ from deerflow.models.connection import ConnectionProvider, ObservedCapabilities,
 from deerflow.models.detection import get_key_status
 from deerflow.persistence.engine import open_database
 from deerflow.services.model_connections import ModelConnection, ModelConnections, ModelToSave
+from deerflow.services.saved_models import SavedModels
 
 app = typer.Typer(help="Connect, list, test and remove models.", no_args_is_help=True)
 
@@ -36,6 +37,7 @@ ModelOption = Annotated[
 KeyEnvOption = Annotated[
     str | None, typer.Option("--key-env", metavar="NAME", help="Environment variable that has the key.")
 ]
+ShareOption = Annotated[bool, typer.Option("--share", help="Let all users of the server use the models.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Save even if the model does not answer.")]
 
 
@@ -51,13 +53,14 @@ def add(
     model: ModelOption = None,
     key_env: KeyEnvOption = None,
     force: ForceOption = False,
+    share: ShareOption = False,
     config: ConfigOption = None,
 ) -> None:
     """Check a provider and save models of it.
 
     The key is read from a prompt without echo, from standard input, or from a variable; it is never an argument.
     """
-    asyncio.run(add_models(provider, url, model or [], key_env, config, force=force))
+    asyncio.run(add_models(provider, url, model or [], key_env, config, force=force, share=share))
 
 
 @app.command("list")
@@ -82,9 +85,10 @@ def remove(name: Annotated[str, typer.Argument(help="Name of a saved model.")], 
 
 @dataclass(frozen=True, slots=True)
 class OpenConnections:
-    """Saved connections, and the configuration beside them."""
+    """Saved connections with their models, and the configuration."""
 
     source: ConfigSource
+    saved: SavedModels
     service: ModelConnections
 
 
@@ -97,11 +101,18 @@ async def open_connections(config: Path | None) -> AsyncIterator[OpenConnections
     async with open_database(loaded.config.database.get_location(loaded.home), loaded.home) as database:
         saved = open_saved_models(source, database)
         await saved.refresh()
-        yield OpenConnections(source, create_model_connections(source, saved))
+        yield OpenConnections(source, saved, create_model_connections(source, saved))
 
 
 async def add_models(
-    name: str, url: str | None, models: Sequence[str], key_env: str | None, config: Path | None, *, force: bool
+    name: str,
+    url: str | None,
+    models: Sequence[str],
+    key_env: str | None,
+    config: Path | None,
+    *,
+    force: bool,
+    share: bool = False,
 ) -> None:
     """Check the first of the models, or the recommended one, and save all of them.
 
@@ -125,7 +136,11 @@ async def add_models(
             ModelToSave(each, report.observed if each == report.tested else ObservedCapabilities()) for each in chosen
         ]
         saved = await opened.service.save(LOCAL_USER, provider.id, report.base_url, key, to_save)
+        if share:
+            await opened.service.share(LOCAL_USER, saved.connection_id, is_shared=True)
         print_saved(saved, chosen, len(report.models))
+        if share:
+            typer.echo("All users of the server may use these models.")
 
 
 async def find_local_address(service: ModelConnections, provider: ConnectionProvider) -> str | None:
@@ -178,12 +193,12 @@ def print_report(report: CheckReport) -> None:
 
 def print_saved(saved: ModelConnection, chosen: Sequence[str], offered: int) -> None:
     """Print the names of the saved models."""
-    mine = [model for model in saved.models if model.model in chosen]
-    typer.echo(f"Saved {', '.join(model.name for model in mine)} ({saved.base_url}).")
-    for model in mine:
+    added = [model for model in saved.models if model.model in chosen]
+    typer.echo(f"Saved {', '.join(model.name for model in added)} ({saved.base_url}).")
+    for model in added:
         if model.is_shadowed:
             typer.echo(f"! config.yaml has a model named {model.name!r}, which is used instead.", err=True)
-    if offered > len(mine):
+    if offered > len(added):
         typer.echo(f"{offered} models are offered; save others with --model NAME.", err=True)
 
 
@@ -191,7 +206,7 @@ async def print_models(config: Path | None, *, as_json: bool) -> None:
     """Print all models with their origin and the status of their key."""
     async with open_connections(config) as opened:
         loaded = opened.source.current
-        saved = opened.service.saved.get(LOCAL_USER.user_id)
+        saved = opened.saved.get(LOCAL_USER.user_id)
         models = merge_models(loaded.config.models, saved, await find_fallback_models(loaded))
         configured = {model.name for model in loaded.config.models}
         titles = {model.name: each.title for each in await opened.service.list(LOCAL_USER) for model in each.models}

@@ -24,10 +24,18 @@ from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.domain.runs import RunRecord
 from deerflow.domain.taint import UNTRUSTED_MARK
 from deerflow.guardrails.call_context import EgressCapability, ThreadCallContext, ToolTraits
-from deerflow.guardrails.policy import PolicyFile, PolicyProvider, is_isolated
-from deerflow.guardrails.policy_tests import CaseResult, decision_outcome, read_cases, run_cases
+from deerflow.guardrails.policy import (
+    CaseResult,
+    PolicyFile,
+    PolicyProvider,
+    decision_outcome,
+    is_isolated,
+    read_cases,
+    run_cases,
+)
 from deerflow.guardrails.providers import GuardrailRequest
-from deerflow.runtime.runs.timeline import Timeline
+from deerflow.harness.core import create_sandboxes
+from deerflow.runtime.runs.job import Timeline
 
 WEB_TOOLS = frozenset({"web_search", "web_fetch", "image_search", "web_capture"})
 COMMAND = "bash"
@@ -60,10 +68,10 @@ class ThreadReplay:
         message = convert_to_messages([dict(fields)])[0]
         if isinstance(message, AIMessage) and message.id not in self.messages:
             for call in message.tool_calls:
-                yield await self._judge(call, run, at)
+                yield await self._evaluate(call, run, at)
         self.messages[message.id or str(len(self.messages))] = self._marked(message)
 
-    async def _judge(self, call: ToolCall, run: RunRecord, at: datetime) -> PastCall:
+    async def _evaluate(self, call: ToolCall, run: RunRecord, at: datetime) -> PastCall:
         kind = self.tools.find_traits(call["name"])
         messages = list(self.messages.values())
         noted = {mark for each in messages if (mark := each.additional_kwargs.get(UNTRUSTED_MARK))}
@@ -107,12 +115,12 @@ class ToolKindIndex:
 
     @classmethod
     def from_config(
-        cls, servers: Mapping[str, McpServerConfig], tools: Sequence[ToolConfig], *, has_network: bool
+        cls, servers: Mapping[str, McpServerConfig], tools: Sequence[ToolConfig], network: str, *, can_isolate: bool
     ) -> "ToolKindIndex":
-        """Return the kinds of the configured tools."""
+        """Return the kinds of the configured tools, for commands with that network and isolation."""
         own = (tool.name for tool in tools if not tool.use.startswith("deerflow."))
-        isolated = {name: is_isolated(server) for name, server in servers.items()}
-        return cls(isolated, frozenset(own), EgressCapability(has_network))
+        isolated = {name: is_isolated(server, can_isolate=can_isolate) for name, server in servers.items()}
+        return cls(isolated, frozenset(own), EgressCapability(network != "none" or not can_isolate))
 
     def find_traits(self, name: str) -> ToolTraits:
         """Return the traits of the tool of that name."""
@@ -120,7 +128,8 @@ class ToolKindIndex:
             return ToolTraits("web", None, brings_untrusted=True)
         if name in self.configured:
             return ToolTraits("configured", None)
-        server = next((server for server in self.servers if name.startswith(f"{server}_")), None)
+        # The longest name: that of another server may begin with it.
+        server = max((each for each in self.servers if name.startswith(f"{each}_")), key=len, default=None)
         if server is not None:
             return ToolTraits("mcp", server, not self.servers[server], brings_untrusted=True)
         return ToolTraits("builtin", None, reaches_out=self.reach.commands and name == COMMAND)
@@ -195,7 +204,7 @@ async def run_tests(cases: Path | None, policy: Path | None, config: Path | None
 
 async def run_dry(limit: int, policy: Path | None, config: Path | None, as_json: bool) -> None:
     """Print the outcomes of past calls under a policy."""
-    chosen, tools = read_chosen_policy(policy, config), read_tool_kinds(load(config))
+    chosen, tools = read_chosen_policy(policy, config), await read_tool_kinds(load(config))
     async with open_timeline(config) as timeline:
         calls = [call async for call in replay_runs(timeline, LOCAL_USER, tools, chosen, limit)]
     stopped = [call for call in calls if call.outcome != "allow"]
@@ -220,12 +229,22 @@ def read_chosen_policy(policy: Path | None, config: Path | None) -> PolicyConfig
     return PolicyFile(loaded.folder).read(loaded.config.guardrails)
 
 
-def read_tool_kinds(loaded: LoadedConfig) -> ToolKindIndex:
+async def read_tool_kinds(loaded: LoadedConfig) -> ToolKindIndex:
     """Return the kinds of the configured tools."""
     config = loaded.config
+    can_isolate = not config.sandbox.allow_host_bash or await is_sandbox_isolated(loaded)
     return ToolKindIndex.from_config(
-        loaded.extensions.mcp_servers, config.tools, has_network=config.sandbox.network != "none"
+        loaded.extensions.mcp_servers, config.tools, config.sandbox.network, can_isolate=can_isolate
     )
+
+
+async def is_sandbox_isolated(loaded: LoadedConfig) -> bool:
+    """Return whether the configured sandbox isolates commands on this machine."""
+    sandboxes = create_sandboxes(loaded)
+    try:
+        return (await sandboxes.open()).tier != "host"
+    finally:
+        await sandboxes.aclose()
 
 
 def format_result(result: CaseResult) -> str:

@@ -22,7 +22,7 @@ from deerflow.domain.usage import PrefixCacheUsage
 from deerflow.harness.resources import list_thread_files
 from deerflow.persistence.engine import open_database
 from deerflow.persistence.queries.events import LoggedEvent
-from deerflow.runtime.runs.timeline import Timeline
+from deerflow.runtime.runs.job import Timeline
 from deerflow.services.export import ExportFormat, ThreadExporter
 
 runs = typer.Typer(help="Inspect runs.", no_args_is_help=True)

@@ -24,8 +24,8 @@ from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.errors import ConfigError
 from deerflow.gateway.app import create_app
 from deerflow.gateway.mcp_endpoint import McpEndpoint
-from deerflow.gateway.middleware.protocol import HeaderTimeoutProtocol
-from deerflow.gateway.middleware.same_origin import LOOPBACK
+from deerflow.gateway.middleware.body_limits import LOOPBACK
+from deerflow.gateway.middleware.request_context import HeaderTimeoutProtocol
 from deerflow.harness import Harness, open_harness
 from deerflow.tracing.logs import start_logging
 
@@ -39,8 +39,11 @@ logger = logging.getLogger(__name__)
 GRACE_S = 2
 BACKLOG = 2048
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-GC_THRESHOLD = 10_000
-"""Number of new objects before a collection; most of them are freed by reference counting before that."""
+GC_THRESHOLDS = (2000, 5, 5)
+"""New objects before a collection, and collections before one of an older generation.
+
+Most objects are freed by reference counting. Those of a run that wait for the collector are 160, and take up to 2 MB.
+"""
 M_ARENA_MAX = -8
 """Number of the setting in `malloc.h` of glibc."""
 
@@ -49,14 +52,21 @@ def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")] = None,
     config: Annotated[Path | None, typer.Option(help="Configuration file.")] = None,
-    allow_remote: Annotated[bool, typer.Option(help="Allow non-loopback addresses; there is no login.")] = False,
+    allow_remote: Annotated[
+        bool,
+        typer.Option(
+            help="Serve any host name and require a login, for example behind a proxy. Other addresses imply it."
+        ),
+    ] = False,
 ) -> None:
     """Serve the web page and the API."""
     limit_malloc_arenas()
     source = open_source(config)
     settings = source.current.config
     start_logging(settings.log_level, settings.logging.format, redact=source.redact)
-    listener = listen(host or settings.server.host, settings.server.port if port is None else port, allow_remote)
+    address = host or settings.server.host
+    allow_remote = allow_remote or not is_loopback(address)
+    listener = listen(address, settings.server.port if port is None else port)
     try:
         with suppress(KeyboardInterrupt):
             run_loop(run_server(source, listener, allow_remote))
@@ -79,15 +89,24 @@ def limit_malloc_arenas() -> None:
 async def run_server(source: ConfigSource, listener: socket.socket, allow_remote: bool) -> None:
     """Serve until a signal arrives, then close everything."""
     async with open_harness(source, on_import=gc.freeze) as harness:
-        app = create_app(harness, hosts=None if allow_remote else LOOPBACK)
+        app = create_app(harness, hosts=None if allow_remote else LOOPBACK, requires_login=allow_remote)
         # Objects created at start live as long as the process; the collector need not scan them. Neither need it scan
         # those that come with the first run: a full collection would block the event loop for 60 ms.
         gc.freeze()
-        gc.set_threshold(GC_THRESHOLD)
+        gc.set_threshold(*GC_THRESHOLDS)
         options = uvicorn.Config(
-            app, http=HeaderTimeoutProtocol, ws="none", log_config=None, access_log=False, lifespan="off"
+            app,
+            http=HeaderTimeoutProtocol,
+            ws="none",
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            proxy_headers=False,  # those of `server.trusted_proxies` are read where they are needed
         )
-        server = AnnouncedServer(options, format_announcement(harness, listener), harness, app.state.mcp_endpoint)
+        announcement = format_announcement(harness, listener)
+        if allow_remote and not await harness.resources.accounts.exist():
+            announcement += await format_setup_link(harness, listener)
+        server = AnnouncedServer(options, announcement, harness, app.state.mcp_endpoint)
         preparing = asyncio.create_task(harness.core.sandboxes.prepare())
         preparing.add_done_callback(log_failure)
         try:
@@ -178,24 +197,30 @@ def discard_unwritable(stream: TextIO) -> None:
 
 def format_announcement(harness: Harness, listener: socket.socket) -> str:
     """Return the line with the address and the default model."""
-    host, port = listener.getsockname()[:2]
     model = harness.core.agents.catalog.default
-    shown = f"[{host}]" if ":" in host else host
     name = model.display_name or model.name
-    return f"DeerFlow is running at http://{shown}:{port}  (model: {name}; press Ctrl+C to stop)"
+    return f"DeerFlow is running at {format_url(listener)}  (model: {name}; press Ctrl+C to stop)"
 
 
-def listen(host: str, port: int, allow_remote: bool) -> socket.socket:
+async def format_setup_link(harness: Harness, listener: socket.socket) -> str:
+    """Return lines with the link with which the first account is made."""
+    path = await harness.resources.accounts.create_setup_path()
+    base = harness.core.source.current.config.gateway.public_url or format_url(listener)
+    return f"\nCreate the first account here; the link works once:\n{base}{path}"
+
+
+def format_url(listener: socket.socket) -> str:
+    """Return the URL of a listening socket."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket.
 
     Raises:
-        ConfigError: the address is not allowed or not available.
+        ConfigError: the address is not available.
     """
-    if not allow_remote and not is_loopback(host):
-        raise ConfigError(
-            f"{host!r} is reachable from other machines and there is no login yet; "
-            "use 127.0.0.1, or --allow-remote if everyone who can reach it may use it"
-        )
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=BACKLOG)

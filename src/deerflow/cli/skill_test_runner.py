@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import orjson
 
-from deerflow.client.events import RunEventReader, extract_text
+from deerflow.client.runs import RunEventReader, extract_text
 from deerflow.config.load import HOME_NAME, LoadedConfig
 from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.errors import DeerFlowError, RunFailed, SandboxError
@@ -24,8 +24,7 @@ from deerflow.harness import Harness, open_harness
 from deerflow.sandbox.jobs.jobs import SandboxJob, SandboxJobs, describe_missing_packages, find_missing_packages
 from deerflow.skills.contract import read_contract
 from deerflow.skills.folders import custom_root, read_skill_file
-from deerflow.skills.format import parse_skill
-from deerflow.skills.skill import Category
+from deerflow.skills.format import Category, parse_skill
 from deerflow.skills.testing import (
     FileExpectation,
     FileOutcome,

@@ -18,8 +18,7 @@ from deerflow.domain.errors import ConfigError, Conflict, NotFound, SkillInvalid
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.skills.contract import find_tests
 from deerflow.skills.folders import builtin_root, custom_root
-from deerflow.skills.format import SKILL_FILE
-from deerflow.skills.skill import Category
+from deerflow.skills.format import SKILL_FILE, Category
 from deerflow.skills.testing import read_test
 
 app = typer.Typer(help="Install, update and test skills.", no_args_is_help=True)

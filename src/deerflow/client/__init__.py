@@ -1,7 +1,7 @@
 """Python client: DeerFlow inside a Python program."""
 
 from deerflow.client.client import DeerFlowClient
-from deerflow.client.events import StreamEvent, extract_text
+from deerflow.client.runs import StreamEvent, extract_text
 
 text_of = extract_text
 """Earlier name of `extract_text`, kept for existing programs."""

@@ -28,6 +28,7 @@ class AgentFields(TypedDict, total=False):
     model_settings: Mapping[str, float | None]
     thinking_enabled: bool | None
     reasoning_effort: ReasoningEffort | None
+    starters: Sequence[str]
     soul: str
 
 
@@ -58,7 +59,7 @@ async def create_agent(session: HarnessSession, name: str, **fields: Unpack[Agen
     Args:
         name: Letters, digits and '-'.
         **fields: `soul`, the personality and role of the agent, and any of `description`, `model`, `tool_groups`,
-            `skills`, `model_settings`, `thinking_enabled` and `reasoning_effort`.
+            `skills`, `model_settings`, `thinking_enabled`, `reasoning_effort` and `starters`.
 
     Raises:
         Conflict: an agent of that name exists.

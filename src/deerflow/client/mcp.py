@@ -8,7 +8,7 @@ from pydantic_core import to_jsonable_python
 
 from deerflow.client.session import HarnessSession, Resource, sync_and_async
 from deerflow.domain.identity import LOCAL_USER
-from deerflow.mcp.auth.types import LoginCallback, LoginRedirect, LoginStatus
+from deerflow.mcp.auth.tokens import LoginCallback, LoginRedirect, LoginStatus
 from deerflow.mcp.queries import PinnedVersion, ToolPin
 from deerflow.mcp.servers import MaskedConfig, McpServerManager, ServerView, is_declared_read_only
 

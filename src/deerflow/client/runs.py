@@ -1,20 +1,100 @@
-"""Runs: chat with the agent, tool calls that need approval, and feedback."""
+"""Runs: chat with the agent and its events, tool calls that need approval, and feedback."""
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import orjson
 from pydantic_core import to_jsonable_python
 
 from deerflow.client.artifacts import get_workspace_changes
-from deerflow.client.events import RunEventReader, StreamEvent
 from deerflow.client.session import HarnessSession, Resource, sync_and_async, sync_and_async_iterator
 from deerflow.client.usage import list_all_runs
-from deerflow.domain.errors import Conflict, InvalidRequest
+from deerflow.domain.errors import Conflict, InvalidRequest, RunFailed
 from deerflow.domain.identity import LOCAL_USER, new_id
-from deerflow.domain.runs import Rating, Resume, RunFeedback, RunRequest
+from deerflow.domain.runs import Rating, Resume, RunEvent, RunFeedback, RunRequest
+from deerflow.runtime.journal.state_diff import DerivedState
+from deerflow.services.user_data import GrantedPermission
+
+MESSAGE_TYPES = {"AIMessageChunk": "ai"}
+CLARIFICATION_TOOL = "ask_clarification"
+"""Tool whose result is shown to the user: it ends the run in place of an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEvent:
+    """Event of a run.
+
+    `messages-tuple`: a chunk of an answer, or a whole tool result. `values`: the thread state after a step
+    (`messages`, `title`, `artifacts` …). `custom`: a report of a tool or middleware. `end`: the run has ended;
+    `data["usage"]` counts its tokens.
+    """
+
+    type: Literal["messages-tuple", "values", "custom", "end"]
+    data: Mapping[str, Any]
+
+
+class RunEventReader:
+    """Converts the logged events of one run to events of the client, and collects the answer."""
+
+    def __init__(self) -> None:
+        self.answer = ""
+        self._state = DerivedState()
+        self._earlier_ids: frozenset[str] = frozenset()
+        self._usage: dict[str, Mapping[str, int]] = {}
+        self._failure: str | None = None
+
+    def begin(self, before: DerivedState) -> None:
+        """Start from `before`, the thread state when the run began."""
+        self._state = before
+        self._earlier_ids = frozenset(before.message_ids)
+
+    def read(self, logged: RunEvent) -> StreamEvent | None:
+        """Return the event of the client for a logged event, or None if there is none.
+
+        Raises:
+            RunFailed: the run has failed.
+        """
+        match logged.event:
+            case "messages":
+                chunk = orjson.loads(logged.data)[0]
+                return StreamEvent("messages-tuple", {**chunk, "type": MESSAGE_TYPES.get(chunk["type"], chunk["type"])})
+            case "changes":
+                self._collect(orjson.loads(logged.data)["messages"])
+                self._state.apply(logged.data)
+                return StreamEvent("values", orjson.loads(self._state.to_json()))
+            case "custom":
+                return StreamEvent("custom", orjson.loads(logged.data))
+            case "error":
+                self._failure = orjson.loads(logged.data)["message"]
+                return None
+            case "end" if self._failure is not None:
+                raise RunFailed(self._failure)
+            case "end":
+                return StreamEvent("end", {"usage": self._total_usage()})
+            case _:
+                return None
+
+    def _collect(self, messages: Sequence[dict[str, Any]]) -> None:
+        for message in messages:
+            if message["id"] in self._earlier_ids:
+                continue
+            if usage := message.get("usage_metadata"):
+                self._usage[message["id"]] = usage
+            if message["content"] and (message["type"] == "ai" or message["name"] == CLARIFICATION_TOOL):
+                self.answer = extract_text(message["content"])
+
+    def _total_usage(self) -> dict[str, int]:
+        kinds = ("input_tokens", "output_tokens", "total_tokens")
+        return {kind: sum(usage.get(kind, 0) for usage in self._usage.values()) for kind in kinds}
+
+
+def extract_text(content: str | list[dict[str, Any] | str]) -> str:
+    """Return the text of a message's content, which is a string or a list of blocks."""
+    if isinstance(content, str):
+        return content
+    return "".join(block if isinstance(block, str) else block.get("text", "") for block in content)
 
 
 async def send_message(session: HarnessSession, message: str, *, thread_id: str | None = None) -> str:
@@ -56,6 +136,34 @@ async def approve_calls(session: HarnessSession, thread_id: str) -> str:
     return await decide_all(session, thread_id, {"type": "approve"})
 
 
+async def approve_in_thread(session: HarnessSession, thread_id: str) -> str:
+    """Approve the pending tool calls and others like them in this thread, and return the answer.
+
+    Raises:
+        Conflict: the thread has no pending tool call.
+    """
+    return await decide_all(session, thread_id, {"type": "approve", "scope": "thread"})
+
+
+async def list_permissions(session: HarnessSession, thread_id: str) -> list[dict[str, Any]]:
+    """Return the tool calls that are allowed in a thread without asking, oldest first.
+
+    Raises:
+        NotFound: the thread does not exist.
+    """
+    found = await session.harness.resources.permissions.list(thread_id, LOCAL_USER)
+    return [serialize_permission(given) for given in found]
+
+
+async def revoke_permission(session: HarnessSession, thread_id: str, permission_id: str) -> None:
+    """Revoke a permission; the next such call needs approval again.
+
+    Raises:
+        NotFound: the thread or the permission does not exist.
+    """
+    await session.harness.resources.permissions.revoke(thread_id, LOCAL_USER, permission_id)
+
+
 async def reject_calls(session: HarnessSession, thread_id: str, reason: str | None = None) -> str:
     """Reject the pending tool calls, pass the reason to the agent and return its answer.
 
@@ -88,7 +196,8 @@ async def resume_thread(session: HarnessSession, thread_id: str, answer: object)
 
     Args:
         thread_id: The paused thread.
-        answer: For tool calls `{"decisions": [...]}`, one for each call, in order: `{"type": "approve"}`,
+        answer: For tool calls `{"decisions": [...]}`, one for each call, in order: `{"type": "approve"}` (with
+            `"scope": "thread"` for the rest of the thread),
             `{"type": "reject", "message": ...}` or `{"type": "edit", "edited_action": {"name": ..., "args": ...}}`.
 
     Raises:
@@ -166,6 +275,9 @@ class ApprovalsClient(Resource):
 
     list, alist = sync_and_async(list_pending)
     approve, aapprove = sync_and_async(approve_calls)
+    approve_in_thread, aapprove_in_thread = sync_and_async(approve_in_thread)
+    list_permissions, alist_permissions = sync_and_async(list_permissions)
+    revoke_permission, arevoke_permission = sync_and_async(revoke_permission)
     reject, areject = sync_and_async(reject_calls)
     edit, aedit = sync_and_async(edit_call)
 
@@ -245,6 +357,13 @@ def get_action_requests(interrupt: Mapping[str, Any]) -> Sequence[Mapping[str, A
 def has_action_requests(interrupt: Mapping[str, Any]) -> bool:
     """Return whether tool calls are pending, and not a question of a custom middleware or tool."""
     return isinstance(interrupt["value"], Mapping) and "action_requests" in interrupt["value"]
+
+
+def serialize_permission(given: GrantedPermission) -> dict[str, Any]:
+    """Return a permission in the shape of the HTTP API."""
+    fields: dict[str, Any] = to_jsonable_python(asdict(given.permission))
+    created_at = to_jsonable_python(given.created_at)
+    return {"permission_id": given.permission_id, **fields, "created_at": created_at}
 
 
 def serialize_feedback(given: RunFeedback) -> dict[str, Any]:

@@ -53,9 +53,14 @@ class HarnessLoop:
         """Run `work` in the loop, await it in the caller's loop and return its result."""
         return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
+    @property
+    def is_closed(self) -> bool:
+        """True after `close`."""
+        return self._loop.is_closed()
+
     def close(self) -> None:
         """Close the harness and end the thread."""
-        if self._loop.is_closed():
+        if self.is_closed:
             return
         self.call(self._resources.aclose())
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -125,7 +130,8 @@ def sync_and_async_iterator(
             while found := loop.call(next_item(items)):
                 yield found[0]
         finally:
-            loop.call(items.aclose())
+            if not loop.is_closed:  # an iterator may be dropped after its client; the run has ended with that
+                loop.call(items.aclose())
 
     @wraps(work)
     async def async_method(self: HasSession, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:

@@ -7,8 +7,9 @@ from typing import Any
 
 from deerflow.client.session import HarnessSession, Resource, sync_and_async
 from deerflow.domain.identity import LOCAL_USER
-from deerflow.services.skill_download import SkillAddress
-from deerflow.services.skill_install import (
+from deerflow.skills.authoring.download import SkillAddress
+from deerflow.skills.authoring.history import HistoryEntry
+from deerflow.skills.authoring.install import (
     InstallResult,
     check_for_update,
     install_from_disk,
@@ -16,9 +17,8 @@ from deerflow.services.skill_install import (
     install_from_url,
     update_from_source,
 )
-from deerflow.skills.authoring.history import HistoryEntry
 from deerflow.skills.authoring.store import Author, StoredSkill
-from deerflow.skills.skill import Skill, SkillSet
+from deerflow.skills.format import Skill, SkillSet
 
 USER = LOCAL_USER.user_id
 PERSON = Author()
@@ -87,14 +87,14 @@ async def install_skill(
         Conflict: a skill of that name exists.
     """
     resources, artifacts = session.harness.resources, session.harness.artifacts
-    workshop = resources.custom_skills
+    custom_skills = resources.custom_skills
     if thread_id is not None:
-        installed = await install_from_thread(artifacts, workshop, thread_id, LOCAL_USER, str(path))
+        installed = await install_from_thread(artifacts, custom_skills, thread_id, LOCAL_USER, str(path))
     elif isinstance(path, str) and "://" in path:
         address = SkillAddress(path, ref, folder)
-        installed = await install_from_url(workshop, resources.skill_downloader, LOCAL_USER, address)
+        installed = await install_from_url(custom_skills, resources.skill_downloader, LOCAL_USER, address)
     else:
-        installed = await install_from_disk(workshop, LOCAL_USER, Path(path))
+        installed = await install_from_disk(custom_skills, LOCAL_USER, Path(path))
     return serialize_install(installed)
 
 
@@ -144,10 +144,10 @@ async def edit_custom_skill(
         Conflict: the file no longer has the expected hash.
         SkillRefused: the change is rejected.
     """
-    workshop = session.harness.resources.custom_skills
+    custom_skills = session.harness.resources.custom_skills
     if path is None:
-        return serialize_custom_skill(await workshop.edit(USER, name, content, PERSON, expected_sha256))
-    return serialize_custom_skill(await workshop.write_file(USER, name, path, content, PERSON, expected_sha256))
+        return serialize_custom_skill(await custom_skills.edit(USER, name, content, PERSON, expected_sha256))
+    return serialize_custom_skill(await custom_skills.write_file(USER, name, path, content, PERSON, expected_sha256))
 
 
 async def delete_custom_skill(session: HarnessSession, name: str, path: str | None = None) -> None:
@@ -185,8 +185,8 @@ async def update_skill_from_source(session: HarnessSession, name: str, revision:
         SkillRefused: the new version is rejected; nothing is changed.
     """
     resources = session.harness.resources
-    workshop, downloader = resources.custom_skills, resources.skill_downloader
-    return serialize_install(await update_from_source(workshop, downloader, LOCAL_USER, name, revision))
+    custom_skills, downloader = resources.custom_skills, resources.skill_downloader
+    return serialize_install(await update_from_source(custom_skills, downloader, LOCAL_USER, name, revision))
 
 
 async def get_skill_history(session: HarnessSession, name: str) -> dict[str, Any]:

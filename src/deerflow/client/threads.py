@@ -217,6 +217,7 @@ def serialize_thread(thread: ThreadRecord) -> dict[str, Any]:
         "interrupts": {},
         "error": None,
         "waits_for": thread.waits_for,
+        "project_id": thread.project_id,
         "created_at": to_jsonable_python(thread.created_at),
         "updated_at": to_jsonable_python(thread.updated_at),
         "state_updated_at": to_jsonable_python(thread.updated_at),

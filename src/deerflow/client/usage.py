@@ -6,12 +6,11 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from deerflow.budget.pricing import Money, Spending
 from deerflow.client.session import HarnessSession, Resource, sync_and_async
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import RunStatus
 from deerflow.domain.usage import PrefixCacheUsage, TokenCounts
-from deerflow.services.usage import RunSpending, UsageShare
+from deerflow.services.usage import Money, RunSpending, Spending, UsageShare
 
 RUN_FIELDS = ("run_id", "thread_id", "assistant_id", "status", "error", "created_at", "updated_at")
 
@@ -81,12 +80,21 @@ async def get_usage(session: HarnessSession, days: int = 30, timezone: str = "UT
         InvalidRequest: the time zone is unknown.
     """
     usage = await session.harness.resources.usage.get_daily_usage(LOCAL_USER, days, timezone)
+    budget = session.harness.core.source.refresh().config.budget
     return {
         "timezone": timezone,
         "totals": serialize_spent(usage.totals),
         "days": serialize_shares(usage.by_day),
         "by_model": serialize_shares(usage.by_model),
         "by_caller": serialize_shares(usage.by_caller),
+        "by_thread": [
+            {"thread_id": each.thread_id, "title": each.title, **serialize_spent(each.spending)}
+            for each in usage.by_thread
+        ],
+        "run_limits": {
+            "max_tokens": budget.max_tokens,
+            "max_cost": serialize_money(Money(budget.max_cost, budget.currency)) if budget.max_cost else None,
+        },
     }
 
 

@@ -16,7 +16,7 @@ from deerflow.config.sections.agents import (
 )
 from deerflow.config.sections.base import Section, make_error, make_validation_error
 from deerflow.config.sections.guardrails import GuardrailsConfig
-from deerflow.config.sections.memory import MemoryConfig
+from deerflow.config.sections.memory import KnowledgeConfig, MemoryConfig, ProjectsConfig
 from deerflow.config.sections.models import ModelConfig
 from deerflow.config.sections.runs import (
     BudgetConfig,
@@ -29,7 +29,7 @@ from deerflow.config.sections.runs import (
     TitleConfig,
 )
 from deerflow.config.sections.sandbox import SandboxConfig
-from deerflow.config.sections.server import GatewayConfig, LoggingConfig, ServerConfig, SharingConfig
+from deerflow.config.sections.server import GatewayConfig, LoggingConfig, ServerConfig, SharingConfig, UsersConfig
 from deerflow.config.sections.storage import DatabaseConfig, StreamBridgeConfig, UploadsConfig
 from deerflow.config.sections.tools import (
     DEFAULT_TOOLS,
@@ -73,6 +73,7 @@ class Config(Section):
     )
     server: ServerConfig = Field(default=ServerConfig(), description="Listen address of the web page and the API.")
     gateway: GatewayConfig = Field(default=GatewayConfig(), description="Request limits and allowed origins.")
+    users: UsersConfig = Field(default=UsersConfig(), description="Accounts, sessions and cookies.")
     retention: RetentionConfig = Field(default=RetentionConfig(), description="Retention of threads.")
     sharing: SharingConfig = Field(default=SharingConfig(), description="Public share links.")
     runs: RunsConfig = Field(default=RunsConfig(), description="Run limits.")
@@ -85,6 +86,8 @@ class Config(Section):
         default=InputPolishConfig(), description="Rewriting of the user's prompt before it is sent."
     )
     memory: MemoryConfig = Field(default=MemoryConfig(), description="Long-term memory.")
+    projects: ProjectsConfig = Field(default=ProjectsConfig(), description="Projects.")
+    knowledge: KnowledgeConfig = Field(default=KnowledgeConfig(), description="Search in the files of projects.")
     tool_groups: tuple[ToolGroupConfig, ...] = Field(
         default=(), strict=False, description="Deprecated and ignored; set `group` in the entries of `tools`."
     )

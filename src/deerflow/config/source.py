@@ -73,9 +73,9 @@ class ConfigSource:
 
     def refresh(self) -> LoadedConfig:
         """Reload the files if they have changed, and return the current configuration."""
-        stamps = tuple(FileStamp.read(stamp.path) for stamp in self._stamps)
-        if stamps == self._stamps:
+        if all(stamp.is_current() for stamp in self._stamps):
             return self._current
+        stamps = tuple(FileStamp.read(stamp.path) for stamp in self._stamps)
         # Stored first, so that an invalid file is reported once and not before every run.
         self._stamps = stamps
         try:

@@ -7,12 +7,13 @@ from typing import Any, Protocol, runtime_checkable
 
 from deerflow.domain.files import ThreadFiles, ThreadUploads
 from deerflow.domain.memory import RunMemory
+from deerflow.domain.projects import ProjectKnowledge
 from deerflow.domain.sandbox import SandboxLease
 from deerflow.domain.skills import RunSkills, SkillEditor, SkillMeter
 from deerflow.domain.subagents import AcpAgents, Subagents
 from deerflow.domain.taint import TaintTracker
 from deerflow.domain.threads import ThreadHistory
-from deerflow.domain.tools import ToolLedger
+from deerflow.domain.tools import ThreadPermissions, ToolLedger
 from deerflow.domain.usage import ModelBudget, PrefixTracker, UsageMeter
 from deerflow.domain.web_pages import ThreadPages
 
@@ -72,8 +73,14 @@ class RunContext:
     """Replaces the server's secrets in a text."""
     profile: str = ""
     """The user's own description of themselves."""
+    instructions: str = ""
+    """Instructions of the project that the thread is in."""
+    knowledge: ProjectKnowledge | None = None
+    """None when the thread is in no project with indexed files."""
     tool_threads: Executor | None = None
     """Threads for tools that block; None means the default executor of the event loop."""
+    permissions: ThreadPermissions | None = None
+    """None when nothing can be allowed for the whole thread, which is always the case for a subagent."""
     memory: RunMemory | None = None
     """None when memory is off, which is always the case for a subagent."""
 

@@ -96,6 +96,10 @@ class RunFailed(DeerFlowError):
     """A run ended without an answer."""
 
 
+class EventRefused(RunFailed):
+    """The database refused to record an event of the run, which therefore ended."""
+
+
 class RunLost(DeerFlowError):
     """Another process has taken over the run; this process must not touch it any more."""
 
@@ -116,6 +120,30 @@ class UnusableFile(FileProblem):
     """The file exists but does not support the operation; the text says why."""
 
 
+class PreviewUnavailable(UnusableFile):
+    """No preview of the file can be made; the text says why."""
+
+
+class PreviewNotReady(PreviewUnavailable):
+    """Previews are not available yet, because the packages that make them are being installed."""
+
+
+class EncryptedFile(PreviewUnavailable):
+    """The file is protected with a password."""
+
+
+class DamagedFile(PreviewUnavailable):
+    """The file is damaged, or its content is not what its name says."""
+
+
+class UnsafeFile(PreviewUnavailable):
+    """The file has content that is made to attack programs that open it."""
+
+
+class OversizedFile(PreviewUnavailable):
+    """The file, or its preview, is too large."""
+
+
 class SandboxError(DeerFlowError):
     """The sandbox cannot do what was requested; the text tells the model or the operator what to try."""
 
@@ -134,3 +162,19 @@ class SkillUnavailable(DeerFlowError):
 
 class McpLoginFailed(DeerFlowError):
     """The login at an MCP server failed; the text says why and contains no secret."""
+
+
+class Unauthorized(DeerFlowError):
+    """The request needs a login, or its session or token is not valid."""
+
+
+class LoginFailed(Unauthorized):
+    """The e-mail address or the password is wrong; the text does not say which."""
+
+
+class TooManyAttempts(DeerFlowError):
+    """There were too many attempts; the caller may try again after a time."""
+
+    def __init__(self, message: str, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s

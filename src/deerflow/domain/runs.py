@@ -85,6 +85,8 @@ class AgentSpec:
     """The owner of the custom agent; None when it is not a custom agent."""
     available_skills: tuple[str, ...] | None = None
     """The skills it may use; None for all."""
+    searches_knowledge: bool = False
+    """True if it has the tool `search_knowledge`. Set for each run by the project of its thread."""
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> "AgentSpec":
@@ -237,6 +239,18 @@ EVENT_DESCRIPTIONS: Mapping[EventName, str] = MappingProxyType(
     }
 )
 """Description of every event, for the generated reference."""
+
+ROLLED_BACK, GIVEN_UP, TIMED_OUT, DAMAGED = "RolledBack", "RunGivenUp", "RunTimeout", "RunDamaged"
+RUN_ERRORS: Mapping[str, str] = MappingProxyType(
+    {
+        ROLLED_BACK: "The run was cancelled and its changes were rolled back.",
+        GIVEN_UP: "The server died several times during the run, so the run was ended.",
+        TIMED_OUT: "The run took longer than `runs.timeout_seconds` and was stopped.",
+        DAMAGED: "The record of the run is damaged, so the run cannot be resumed.",
+        "GraphRecursionError": "The run reached its `recursion_limit`.",
+    }
+)
+"""Errors that occur only in the `error` event of a run, with their descriptions."""
 
 FINAL_EVENT: EventName = "end"
 """The last event of every run's log; it occurs exactly once."""

@@ -3,7 +3,15 @@
 from asyncio import Lock
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Protocol, runtime_checkable
+
+CONTAINER_ENGINES = frozenset({"docker", "podman", "nerdctl"})
+
+
+def is_container(command: Sequence[str]) -> bool:
+    """Return whether a command is that of a container engine."""
+    return bool(command) and PurePath(command[0]).name in CONTAINER_ENGINES
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,12 @@ from deerflow.domain.errors import InvalidRequest
 ThreadStatus = Literal["idle", "busy", "interrupted", "error"]
 WaitReason = Literal["answer", "approval"]
 """The user input that a thread waits for: an answer to a question, or an approval."""
+COMPACTION = "compaction"
+"""Source, in the metadata of its journal entry, of a summary on request."""
+TEMPORARY = "temporary"
+"""Metadata key of threads that are not listed, searched or remembered, and that are deleted soon, if it is true."""
+BRANCHED_FROM = "branched_from"
+"""Metadata key of copies: the id of the thread they were copied from."""
 ThreadOrder = Literal["thread_id", "status", "created_at", "updated_at"]
 
 
@@ -26,6 +32,7 @@ class ThreadRecord:
     created_at: datetime
     updated_at: datetime
     waits_for: WaitReason | None = None
+    project_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,8 @@ class ThreadFilter:
     ascending: bool = False
     has_messages: bool | None = None
     """True for threads with a run or a title: others were created for files only."""
+    project_id: str | None = None
+    """Project of the threads; empty for threads without one, None for all."""
 
 
 @dataclass(frozen=True, slots=True)

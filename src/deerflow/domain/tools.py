@@ -89,3 +89,23 @@ class ToolLedger(Protocol):
     def note_duration(self, call: LedgerCall, seconds: float) -> None:
         """Take note of the duration of a call, for people who read the thread."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class ToolPermission:
+    """Permission to call a tool in one thread without asking again."""
+
+    tool: str
+    rule: str = ""
+    """The rule that would ask; empty when every call of the tool needs approval."""
+    hosts: tuple[str, ...] = ()
+    """Hosts of the URLs in the arguments, sorted. A call with other hosts needs approval."""
+
+
+@runtime_checkable
+class ThreadPermissions(Protocol):
+    """Permissions that the user has given for one thread."""
+
+    async def allows(self, wanted: ToolPermission) -> bool: ...
+
+    async def grant(self, permission: ToolPermission) -> None: ...

@@ -9,8 +9,10 @@ from typing import Annotated
 from fastapi import Depends, Request
 from starlette.convertors import PathConvertor, register_url_convertor
 
+from deerflow.accounts.model import Credential
 from deerflow.domain.errors import Forbidden
 from deerflow.domain.identity import LOCAL_USER, Principal
+from deerflow.gateway.middleware.authentication import CREDENTIAL
 from deerflow.harness import Harness
 
 
@@ -20,9 +22,19 @@ async def get_harness(request: Request) -> Harness:
     return harness
 
 
-def identify_local_user(_request: Request) -> Principal:
-    """Return the local user: the server is reachable from this machine only."""
-    return LOCAL_USER
+def identify_user(request: Request) -> Principal:
+    """Return the user of the session or token of a request, as `AuthenticationMiddleware` has found it.
+
+    The local user if no login is required.
+    """
+    credential = get_credential(request)
+    return LOCAL_USER if credential is None else credential.principal
+
+
+def get_credential(request: Request) -> Credential | None:
+    """Return the session or token of a request; None if no login is required."""
+    credential: Credential | None = request.scope.get(CREDENTIAL)
+    return credential
 
 
 async def get_current_user(request: Request) -> Principal:

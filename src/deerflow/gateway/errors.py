@@ -4,6 +4,7 @@ import errno
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import ceil
 from types import MappingProxyType
 from typing import Any
 
@@ -14,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from deerflow.domain.errors import DeerFlowError, StorageFull
+from deerflow.domain.errors import DeerFlowError, StorageFull, TooManyAttempts
 from deerflow.gateway.examples import with_examples
 from deerflow.tracing.logs import add_log_context
 
@@ -34,7 +35,9 @@ class ErrorCode:
 ERRORS: Mapping[str, ErrorCode] = MappingProxyType(
     {
         "BadRequest": ErrorCode(400, "malformed HTTP request"),
-        "Forbidden": ErrorCode(403, "cross-site request, host not allowed, or admin rights required"),
+        "Unauthorized": ErrorCode(401, "login required, or the session or token is not valid"),
+        "LoginFailed": ErrorCode(401, "wrong e-mail address or password"),
+        "Forbidden": ErrorCode(403, "cross-site request, host not allowed, or more rights required"),
         "NotFound": ErrorCode(404, "not found, or owned by another user"),
         "FileProblem": ErrorCode(404, "file not found or not readable"),
         "MethodNotAllowed": ErrorCode(405, "method not allowed for this path"),
@@ -52,6 +55,13 @@ ERRORS: Mapping[str, ErrorCode] = MappingProxyType(
         "SkillInvalid": ErrorCode(422, "invalid skill; `detail` says why"),
         "SkillRefused": ErrorCode(422, "skill or change rejected; `detail` says why"),
         "UnusableFile": ErrorCode(422, "the file cannot be used for this"),
+        "PreviewUnavailable": ErrorCode(422, "no preview of the file can be made"),
+        "PreviewNotReady": ErrorCode(503, "previews are not available yet; try again in a minute"),
+        "EncryptedFile": ErrorCode(422, "no preview: the file is protected with a password"),
+        "DamagedFile": ErrorCode(422, "no preview: the file is damaged or not what its name says"),
+        "UnsafeFile": ErrorCode(422, "no preview: the file is made to attack programs that open it"),
+        "OversizedFile": ErrorCode(422, "no preview: the file or its preview is too large"),
+        "TooManyAttempts": ErrorCode(429, "too many logins; the header Retry-After says when to try again"),
         "ModelRateLimited": ErrorCode(429, "rate limit of the model provider exceeded"),
         "HeadersTooLarge": ErrorCode(431, "request headers too large"),
         "InternalError": ErrorCode(500, "internal error; see the log for the request id"),
@@ -72,6 +82,7 @@ ERRORS: Mapping[str, ErrorCode] = MappingProxyType(
         "SandboxError": ErrorCode(503, "no sandbox available"),
         "StorageUnavailable": ErrorCode(503, "database unavailable; try again"),
         "ModelTimeout": ErrorCode(504, "timeout of the model provider"),
+        "EventRefused": ErrorCode(507, "the database refused to record an event of the run, which ended"),
         "StorageFull": ErrorCode(507, "the disk of the server is full"),
     }
 )
@@ -80,6 +91,7 @@ ERRORS: Mapping[str, ErrorCode] = MappingProxyType(
 STATUS_ERRORS: Mapping[int, str] = MappingProxyType(
     {
         400: "BadRequest",
+        401: "Unauthorized",
         403: "Forbidden",
         404: "NotFound",
         405: "MethodNotAllowed",
@@ -97,7 +109,7 @@ STATUS_ERRORS: Mapping[int, str] = MappingProxyType(
 
 PROBLEM = "#/components/schemas/Problem"
 """Schema of an error in the OpenAPI document."""
-DECLARED_STATUSES = (404, 409, 413, 415, 422, 500, 503)
+DECLARED_STATUSES = (401, 404, 409, 413, 415, 422, 500, 503)
 
 
 class Problem(BaseModel):
@@ -142,7 +154,8 @@ async def handle_named_error(request: Request, problem: Exception) -> Response:
     status = ERRORS[name].status
     if status >= 500:
         logger.error("%s %s: %s", request.method, get_route(request), name)
-    return error_response(status, name, str(problem))
+    headers = {"Retry-After": str(ceil(problem.retry_after_s))} if isinstance(problem, TooManyAttempts) else {}
+    return error_response(status, name, str(problem), headers)
 
 
 async def handle_validation_error(request: Request, problem: Exception) -> Response:

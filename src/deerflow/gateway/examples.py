@@ -14,8 +14,15 @@ FEEDBACK = "1f0a3c5e-7d42-4b1a-8002-0c0ffee0cafe"
 SHARE = "1f0a3c5e-7d42-4b1a-8003-0c0ffee0f00d"
 FACT = "fact_1f0a3c5e7d424b1a80040c0ffee0feed"
 CHANGE = "1f0a3c5e-7d42-4b1a-8005-0c0ffee0dead"
+PERMISSION = "0c0ffee0f1a2b3c4"
 SNAPSHOT = "1f0a3c5e7d424b1a80060c0ffee0babe1f0a3c5e7d424b1a80060c0ffee0babe"
 CONNECTION = "1f0a3c5e-7d42-4b1a-8008-0c0ffee0c0de"
+SESSION = "1f0a3c5e-7d42-4b1a-8011-0c0ffee05e55"
+API_TOKEN_ID = "1f0a3c5e-7d42-4b1a-8012-0c0ffee070ce"
+INVITATION = "1f0a3c5e-7d42-4b1a-8013-0c0ffee01417"
+USER = "c0ffee7d424b1a80140c0ffee0face00"
+PROJECT = "1f0a3c5e-7d42-4b1a-8009-0c0ffee0beac"
+PROJECT_FILE = "1f0a3c5e-7d42-4b1a-8010-0c0ffee0ace0"
 TOKEN = "Zk3mP0wq7uX2bVd9sYt5rLhC8nJf1aEg4iKoQvT6yBM"
 REVISION = "1f0a3c5e7d424b1a80070c0ffee0feed1f0a3c5e"
 PIN_HASH = "c0ffee" + "0" * 58
@@ -41,16 +48,24 @@ PATH_EXAMPLES: Mapping[str, str] = MappingProxyType(
         "checkpoint_id": CHECKPOINT,
         "feedback_id": FEEDBACK,
         "share_id": SHARE,
+        "permission_id": PERMISSION,
         "fact_id": FACT,
         "/api/memory/summaries/{key}": "user.workContext",
         "snapshot_id": SNAPSHOT,
         "token": TOKEN,
         "connection_id": CONNECTION,
+        "session_id": SESSION,
+        "token_id": API_TOKEN_ID,
+        "invitation_id": INVITATION,
+        "user_id": USER,
+        "project_id": PROJECT,
+        "file_id": PROJECT_FILE,
         "/api/saved-models/{name}": CONNECTED_MODEL,
         "path": "mnt/user-data/outputs/report.md",
         "PUT /api/threads/{thread_id}/artifacts/{path}": "mnt/user-data/outputs/plan.md",
         "/api/threads/{thread_id}/previews/{path}": "mnt/user-data/outputs/page.html",
         "/api/shared/{token}/previews/{path}": "mnt/user-data/outputs/page.html",
+        "/api/threads/{thread_id}/file-previews/{path}": "mnt/user-data/outputs/data.xlsx",
         "/api/threads/{thread_id}/thumbnails/{path}": "mnt/user-data/outputs/chart.png",
         "assistant_id": AGENT,
         "server": MCP_SERVER,

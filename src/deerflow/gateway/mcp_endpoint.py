@@ -13,7 +13,7 @@ from deerflow.gateway.middleware.body_limits import BodyLimitMiddleware, BodyLim
 from deerflow.harness import Harness
 
 if TYPE_CHECKING:
-    from deerflow.serving.mcp_sessions import McpHttpSessions
+    from deerflow.serving.mcp_server import McpHttpSessions
 
 router = APIRouter(tags=["mcp"])
 
@@ -36,7 +36,7 @@ class McpEndpoint:
         return (await self._sessions.get_manager(user)).handle_request
 
     def _open_sessions(self) -> "McpHttpSessions":
-        from deerflow.serving.mcp_sessions import McpHttpSessions
+        from deerflow.serving.mcp_server import McpHttpSessions
 
         return McpHttpSessions(self._harness, self.limits.max_bytes)
 

@@ -231,6 +231,13 @@ def load_export() -> APIRouter:
     return export_router
 
 
+def load_permissions() -> APIRouter:
+    """Import the router of /threads/*/permissions."""
+    from deerflow.gateway.routers.threads.feedback import permissions_router
+
+    return permissions_router
+
+
 def load_sharing() -> APIRouter:
     """Import the router of /threads/*/shares."""
     from deerflow.gateway.routers.threads.sharing import router
@@ -285,6 +292,34 @@ def load_tools() -> APIRouter:
     return features.tools_router
 
 
+def load_projects() -> APIRouter:
+    """Import the router of /projects."""
+    from deerflow.gateway.routers.projects import router
+
+    return router
+
+
+def load_embedding_model() -> APIRouter:
+    """Import the router of /embedding-model."""
+    from deerflow.gateway.routers.projects import embedding_router
+
+    return embedding_router
+
+
+def load_accounts() -> APIRouter:
+    """Import the router of /v1/auth."""
+    from deerflow.gateway.routers.accounts import router
+
+    return router
+
+
+def load_account_admin() -> APIRouter:
+    """Import the router of /v1/auth/users and /v1/auth/invitations."""
+    from deerflow.gateway.routers.accounts import admin_router
+
+    return admin_router
+
+
 def load_model_connections() -> APIRouter:
     """Import the router of /model-connections."""
     from deerflow.gateway.routers.model_connections import router
@@ -306,13 +341,20 @@ LANGGRAPH_ROUTES = (
 """Routes of the LangGraph API, which are also below /api."""
 ROUTES = (
     features.models_router,
+    LazyRouter(load_embedding_model, ("/embedding-model",)),
     LazyRouter(load_model_connections, ("/model-providers", "/model-connections", "/saved-models")),
+    LazyRouter(load_account_admin, ("/v1/auth/users", "/v1/auth/invitations", "/v1/auth/setup-link")),
+    LazyRouter(load_accounts, ("/v1/auth",)),
     LazyRouter(load_agents, ("/agents",)),
+    LazyRouter(load_projects, ("/projects",)),
     LazyRouter(
         load_custom_skills, ("/skills/custom", "/skills/install")
     ),  # before skills, whose routes would match these paths
     LazyRouter(load_skills, ("/skills",)),
-    LazyRouter(load_artifacts, ("/threads/*/artifacts", "/threads/*/artifacts.zip", "/threads/*/thumbnails")),
+    LazyRouter(
+        load_artifacts,
+        ("/threads/*/artifacts", "/threads/*/artifacts.zip", "/threads/*/thumbnails", "/threads/*/file-previews"),
+    ),
     LazyRouter(load_files, ("/threads/*/files",)),
     LazyRouter(load_previews, ("/threads/*/previews",)),
     LazyRouter(load_uploads, ("/threads/*/uploads",)),
@@ -320,11 +362,12 @@ ROUTES = (
     features.sandbox_router,
     LazyRouter(load_search, ("/search",)),
     LazyRouter(load_usage, ("/threads/*/token-usage", "/threads/*/runs/*/token-usage", "/console")),
-    LazyRouter(load_feedback, ("/threads/*/runs/*/feedback",)),
+    LazyRouter(load_feedback, ("/threads/*/runs/*/feedback", "/threads/*/feedback")),
+    LazyRouter(load_permissions, ("/threads/*/permissions",)),
     LazyRouter(load_export, ("/threads/*/export",)),
     LazyRouter(load_sharing, ("/threads/*/shares",)),
     LazyRouter(load_shared, ("/shared",)),
-    LazyRouter(load_suggestions, ("/threads/*/suggestions", "/suggestions", "/input-polish")),
+    LazyRouter(load_suggestions, ("/threads/*/suggestions", "/threads/*/compact", "/suggestions", "/input-polish")),
     features.features_router,
     LazyRouter(load_user_profile, ("/user-profile",)),
     LazyRouter(load_memory, ("/memory",)),

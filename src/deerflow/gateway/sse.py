@@ -15,10 +15,10 @@ from deerflow.domain.identity import Principal
 from deerflow.domain.runs import RunEvent, RunRecord, StreamMode
 from deerflow.gateway.middleware.request_context import EVENT_STREAM
 from deerflow.harness import Harness
-from deerflow.runtime.journal.chunks import MessageAccumulator
+from deerflow.runtime.journal.serialization import MessageAccumulator
 from deerflow.runtime.journal.state_diff import DerivedState
 from deerflow.runtime.runs.manager import RunManager
-from deerflow.runtime.stream_bridge.base import HEARTBEAT_S
+from deerflow.runtime.stream_bridge.local import HEARTBEAT_S
 
 HEARTBEAT = b": heartbeat\n\n"
 ALWAYS = frozenset({"metadata", "error", "end"})

@@ -1,38 +1,52 @@
-"""Middleware that checks every tool call with a guardrail provider and records untrusted content in the results."""
+"""Middlewares that check tool calls: by a guardrail provider, by human approval, and by permissions of the thread."""
 
 import asyncio
 import json
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from langchain.agents.middleware import AgentMiddleware
+from langchain.agents.middleware import AgentMiddleware, AgentState, HumanInTheLoopMiddleware
 from langchain.agents.middleware.human_in_the_loop import ActionRequest, HITLRequest, ReviewConfig
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import AIMessage, ToolCall, ToolMessage
+from langgraph.config import get_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.runtime import Runtime
 from langgraph.types import interrupt
 
 from deerflow.agent_support.replies import AsyncToolHandler, ToolHandler
-from deerflow.agent_support.thread_state import ThreadState
+from deerflow.agent_support.thread_state import ThreadState, iterate_sources
 from deerflow.domain.context import RunContext, find_run_context
-from deerflow.guardrails.call_context import EgressCapability, ThreadCallContext, ToolTraits, find_undeclared_arguments
+from deerflow.domain.taint import extract_host, is_url
+from deerflow.domain.tools import ToolPermission
+from deerflow.guardrails.call_context import (
+    EgressCapability,
+    ThreadCallContext,
+    ToolTraits,
+    find_undeclared_arguments,
+    iter_leaves,
+)
 from deerflow.guardrails.providers import (
     GuardrailDecision,
     GuardrailProvider,
     GuardrailReason,
     GuardrailRequest,
 )
-from deerflow.guardrails.taint import ToolCallResult, map_own_message, record_taint, share_with_subagents
+from deerflow.guardrails.taint import ToolCallResult, add_mark, map_own_message, record_taint, share_with_subagents
 from deerflow.models import run_sync
 
 EDIT_NOTE = "Note: a human reviewer replaced this tool call before it ran, which is what the user wants."
 GUARDRAIL = "guardrail"
 SCRATCHPAD = "__pregel_scratchpad"
 """Key of the `configurable` under which LangGraph keeps the resume values of a step."""
+PERMISSION_MARK = "allowed_in_thread"
+"""Set in messages of calls that were not asked about because the user has allowed them in the thread."""
+EDITED_CALLS = "hitl_edited_tool_calls"
+"""State key of LangChain's approval middleware."""
 
 
 def request_approval(request: ToolCallRequest, decision: GuardrailDecision) -> ToolCallRequest | ToolMessage:
@@ -66,7 +80,17 @@ def build_interrupt(request: ToolCallRequest, decision: GuardrailDecision) -> di
     review = ReviewConfig(action_name=name, allowed_decisions=["approve", "edit", "reject"])
     request_value = HITLRequest(action_requests=[action], review_configs=[review])
     codes = [{"code": reason.code, "message": reason.message} for reason in decision.reasons]
-    return {**request_value, "asked_by": GUARDRAIL, "reasons": codes}
+    permission = describe_permission(name, args, decision)
+    offered = {"permission": {"rule": permission.rule, "hosts": list(permission.hosts)}} if permission else {}
+    return {**request_value, "asked_by": GUARDRAIL, "reasons": codes, **offered}
+
+
+def describe_permission(tool: str, args: Mapping[str, Any], decision: GuardrailDecision) -> ToolPermission | None:
+    """Return the permission that would cover a call and others like it; None when the rule does not allow one."""
+    if not decision.ask or not decision.allow_in_thread:
+        return None
+    hosts = {extract_host(leaf) for leaf in iter_leaves(args) if isinstance(leaf, str) and is_url(leaf)}
+    return ToolPermission(tool, ",".join(reason.code for reason in decision.reasons), tuple(sorted(hosts)))
 
 
 def apply_edit(request: ToolCallRequest, action: Mapping[str, Any]) -> ToolCallRequest | ToolMessage:
@@ -88,10 +112,29 @@ def add_edit_note(request: ToolCallRequest, message: ToolMessage) -> ToolMessage
 
 def was_approval_answered(request: ToolCallRequest) -> bool:
     """Return whether a person has already decided about this call."""
-    scratchpad = (request.runtime.config.get("configurable") or {}).get(SCRATCHPAD)
-    answers: list[Any] = getattr(scratchpad, "resume", None) or []
+    answer = first_answer(request.runtime.config)
     # Tools raise interrupts of their own too.
-    return bool(answers) and isinstance(answers[0], Mapping) and answers[0].get("asked_by") == GUARDRAIL
+    return answer.get("asked_by") == GUARDRAIL
+
+
+def first_answer(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the first answer to an interrupt of the current step; empty before there is one."""
+    answers: Sequence[Any] = getattr((config.get("configurable") or {}).get(SCRATCHPAD), "resume", None) or ()
+    return answers[0] if answers and isinstance(answers[0], Mapping) else {}
+
+
+def is_for_thread(decision: object) -> bool:
+    """Return whether a person has approved a call and others like it for the rest of the thread."""
+    return isinstance(decision, Mapping) and (decision.get("type"), decision.get("scope")) == ("approve", "thread")
+
+
+async def grant_permission(request: ToolCallRequest, decision: GuardrailDecision) -> None:
+    """Store what a person has just allowed for the rest of the thread."""
+    context = find_run_context(request.runtime.context)
+    answers = first_answer(request.runtime.config).get("decisions") if was_approval_answered(request) else None
+    permission = describe_permission(request.tool_call["name"], request.tool_call["args"], decision)
+    if context and context.permissions and permission and answers and is_for_thread(answers[0]):
+        await context.permissions.grant(permission)
 
 
 def tool_message(request: ToolCallRequest, text: str, status: Any) -> ToolMessage:
@@ -136,7 +179,8 @@ class GuardrailMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler[ToolCallResult]) -> ToolCallResult:
         traits = self._traits(request)
-        resolved = self._resolve(request, run_sync(self._decide(request, traits)))
+        decision = run_sync(self._decide(request, traits))
+        resolved = self._resolve(request, decision)
         if isinstance(resolved, ToolMessage):
             return resolved
         share_with_subagents(resolved)
@@ -146,24 +190,35 @@ class GuardrailMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
         self, request: ToolCallRequest, handler: AsyncToolHandler[ToolCallResult]
     ) -> ToolCallResult:
         traits = self._traits(request)
-        resolved = self._resolve(request, await self._decide(request, traits))
+        decision = await self._decide(request, traits)
+        resolved = self._resolve(request, decision)
         if isinstance(resolved, ToolMessage):
             return resolved
+        await grant_permission(request, decision)
         share_with_subagents(resolved)
-        return self._annotate(request, resolved, await handler(resolved), traits)
+        result = self._annotate(request, resolved, await handler(resolved), traits)
+        if not decision.metadata.get(PERMISSION_MARK):
+            return result
+        return map_own_message(resolved, result, lambda message: add_mark(message, PERMISSION_MARK, True))
 
     def _traits(self, request: ToolCallRequest) -> ToolTraits:
         return self._egress.classify(request.tool, request.tool_call["name"])
 
     async def _decide(self, request: ToolCallRequest, traits: ToolTraits) -> GuardrailDecision:
-        try:
-            async with asyncio.timeout(MAX_DECISION_S):
-                return await self._provider.aevaluate(build_request(request, traits, self._is_subagent))
-        except GraphBubbleUp:
-            raise
-        except Exception:
-            logger.exception("guardrail %r failed on %r", self._provider.name, request.tool_call["name"])
-            return GuardrailDecision(not self._fail_closed, (CHECK_FAILED,))
+        decision = await decide(self._provider, build_request(request, traits, self._is_subagent), self._fail_closed)
+        if not await self._is_permitted(request, decision):
+            return decision
+        return replace(decision, allow=True, ask=False, metadata={**decision.metadata, PERMISSION_MARK: True})
+
+    async def _is_permitted(self, request: ToolCallRequest, decision: GuardrailDecision) -> bool:
+        """Return whether the user has allowed such calls in the thread; a decision about this call comes first."""
+        context, name = find_run_context(request.runtime.context), request.tool_call["name"]
+        if context is None or context.permissions is None or was_approval_answered(request):
+            return False
+        if name in self._approved_elsewhere:
+            return (decision.allow or decision.ask) and await context.permissions.allows(ToolPermission(name))
+        wanted = describe_permission(name, request.tool_call["args"], decision)
+        return wanted is not None and await context.permissions.allows(wanted)
 
     def _resolve(self, request: ToolCallRequest, decision: GuardrailDecision) -> ToolCallRequest | ToolMessage:
         """Return the call to make, possibly edited by a person, or the message for the model instead."""
@@ -181,6 +236,18 @@ class GuardrailMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
         if made is not request:
             result = map_own_message(made, result, partial(add_edit_note, made))
         return record_taint(made, result, traits, self._is_subagent)
+
+
+async def decide(provider: GuardrailProvider, request: GuardrailRequest, fail_closed: bool) -> GuardrailDecision:
+    """Return the decision of a provider; `fail_closed` decides when the provider itself fails."""
+    try:
+        async with asyncio.timeout(MAX_DECISION_S):
+            return await provider.aevaluate(request)
+    except GraphBubbleUp:
+        raise
+    except Exception:
+        logger.exception("guardrail %r failed on %r", provider.name, request.tool_name)
+        return GuardrailDecision(not fail_closed, (CHECK_FAILED,))
 
 
 def build_request(request: ToolCallRequest, traits: ToolTraits, is_subagent: bool) -> GuardrailRequest:
@@ -201,7 +268,11 @@ def build_request(request: ToolCallRequest, traits: ToolTraits, is_subagent: boo
         undeclared=find_undeclared_arguments(call["args"], request.tool),
         tool=traits,
         context=ThreadCallContext(
-            state.get("messages") or (), state.get("untrusted") or (), context, traits, is_subagent
+            state.get("messages") or (),
+            set(iterate_sources(state.get("untrusted"))),
+            context,
+            traits,
+            is_subagent,
         ),
     )
 
@@ -218,3 +289,37 @@ def build_refusal(request: ToolCallRequest, decision: GuardrailDecision) -> Tool
 def add_subagent_reason(decision: GuardrailDecision) -> tuple[GuardrailReason, ...]:
     """Return the reasons of a decision, plus the one that a subagent cannot request approval."""
     return (*decision.reasons, GuardrailReason("nobody_to_ask", NO_APPROVER))
+
+
+class ThreadApprovalMiddleware(HumanInTheLoopMiddleware[Any, RunContext, Any]):
+    """Requests approval for every call of the given tools, except for those that the user has allowed in the thread."""
+
+    def __init__(self, tools: Collection[str]) -> None:
+        super().__init__(dict.fromkeys(sorted(tools), True))
+
+    @property
+    def name(self) -> str:
+        """Return the name of the node, which paused threads have stored."""
+        return HumanInTheLoopMiddleware.__name__
+
+    async def aafter_model(self, state: AgentState[Any], runtime: Runtime[RunContext]) -> dict[str, Any] | None:
+        context = find_run_context(runtime.context)
+        permissions = context.permissions if context is not None else None
+        calls = [call for call in find_latest_calls(state) if call["name"] in self.interrupt_on]
+        if permissions is None or not calls:
+            return await super().aafter_model(state, runtime)
+        answer = first_answer(get_config())
+        # All or none: decisions are matched with the calls by position, also if something is revoked meanwhile.
+        if not answer and all([await permissions.allows(ToolPermission(call["name"])) for call in calls]):
+            return {EDITED_CALLS: {}} if state.get(EDITED_CALLS) else None
+        update = await super().aafter_model(state, runtime)
+        for call, decision in zip(calls, answer.get("decisions") or (), strict=False):
+            if is_for_thread(decision):
+                await permissions.grant(ToolPermission(call["name"]))
+        return update
+
+
+def find_latest_calls(state: Mapping[str, Any]) -> Sequence[ToolCall]:
+    """Return the tool calls of the latest answer of the model."""
+    latest = next((each for each in reversed(state["messages"]) if isinstance(each, AIMessage)), None)
+    return latest.tool_calls if latest is not None else ()

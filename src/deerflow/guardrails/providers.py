@@ -53,6 +53,8 @@ class GuardrailDecision:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     ask: bool = False
     """Request human approval. Used with `allow=False`, which applies where no approval is possible."""
+    allow_in_thread: bool = True
+    """The person who is asked may allow such calls for the rest of the thread."""
 
 
 @runtime_checkable

@@ -8,6 +8,7 @@ from langchain_core.messages import ToolMessage
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
 
+from deerflow.agent_support.thread_state import iterate_sources
 from deerflow.domain.context import find_run_context
 from deerflow.domain.subagents import TASK, TASK_BATCH
 from deerflow.domain.taint import (
@@ -50,7 +51,7 @@ def record_taint(
         if tracker.is_resumed:
             tracker.sources.add(SUBAGENTS)
         result = map_own_message(request, result, lambda message: mark_urls(message, tracker))
-    new = tracker.sources - set(request.state.get("untrusted") or ())
+    new = tracker.sources - set(iterate_sources(request.state.get("untrusted")))
     return add_state_update(result, untrusted=sorted(new)) if new else result
 
 

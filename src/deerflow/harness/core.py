@@ -1,7 +1,7 @@
 """Core of a harness: database, sandboxes, capabilities and agents."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,8 +26,9 @@ from deerflow.domain.runs import RunRecord
 from deerflow.domain.threads import ThreadRecord
 from deerflow.guardrails.call_context import EgressCapability
 from deerflow.guardrails.policy import PolicyFile, isolated_servers
-from deerflow.harness.mcp import McpRuntime, open_mcp
+from deerflow.mcp.runtime import McpDependencies, McpRuntime, open_mcp
 from deerflow.models.detection import detect_local_models, detect_models
+from deerflow.models.embeddings import CurrentEmbedder
 from deerflow.models.openai_compatible.tool_calls import use_linear_parser
 from deerflow.persistence.checkpoints.sqlite import open_checkpointer
 from deerflow.persistence.encryption import KEY_FILE, KEY_VARIABLE, TokenCipher
@@ -46,12 +47,11 @@ from deerflow.sandbox.snapshots.snapshots import Snapshots
 from deerflow.sandbox.sync_provider import load_provider
 from deerflow.services.saved_models import SavedModels
 from deerflow.skills.authoring.lock import LockMonitor
-from deerflow.skills.catalog import SkillCatalog
+from deerflow.skills.catalog import SkillCatalog, SkillViews
 from deerflow.skills.folders import builtin_root
 from deerflow.skills.index import SkillIndex, open_folder_watcher
-from deerflow.skills.view import SkillViews
 from deerflow.subagents.types import SubagentFile, SubagentFiles
-from deerflow.tracing.metrics import Metrics
+from deerflow.tracing.logs import Metrics
 from deerflow.uploads.uploads import UploadService
 
 DEMO_MODEL = ModelConfig(
@@ -88,6 +88,7 @@ class Core:
     custom_agents: CustomAgents
     agents: AgentPool
     saved_models: SavedModels
+    embedder: CurrentEmbedder
     tool_threads: DaemonThreadPool
     """Threads for tools that block. Everything else uses the default executor of the event loop."""
     disk_quota: DiskQuota
@@ -111,8 +112,7 @@ async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core
     async with AsyncExitStack() as stack:
         database, checkpointer = await open_storage(stack, loaded, metrics)
         fallback, saved = await find_other_models(source, database)
-        index = open_skill_index(source)
-        stack.callback(index.close)
+        index = stack.enter_context(closing(open_skill_index(source)))
         sandboxes = create_sandboxes(loaded, SkillViews(loaded.home, index))
         stack.push_async_callback(sandboxes.aclose)
         report = await sandboxes.open()
@@ -120,7 +120,7 @@ async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core
         quota = DiskQuota(loaded.home, loaded.config.sandbox.limits.disk_mb * MB)
         uploads = UploadService(loaded.home, source.settings(lambda loaded: loaded.config.uploads), jobs, quota)
         stack.push_async_callback(uploads.aclose)
-        mcp = await stack.enter_async_context(open_mcp(source, sandboxes, database))
+        mcp = await stack.enter_async_context(open_mcp(mcp_dependencies(source, sandboxes, database)))
         acp = create_acp_clients(source, sandboxes)
         stack.push_async_callback(acp.aclose)
         computer = sandbox_capabilities(loaded.config.sandbox, report)
@@ -146,6 +146,7 @@ async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core
             custom_agents=custom_agents,
             agents=agents,
             saved_models=saved,
+            embedder=open_embedder(stack, source, saved),
             tool_threads=open_tool_threads(stack),
             disk_quota=quota,
             sent_requests=SentRequests(),
@@ -174,6 +175,15 @@ def open_tool_threads(stack: AsyncExitStack) -> DaemonThreadPool:
     threads = DaemonThreadPool(TOOL_THREADS, "tool")
     stack.callback(threads.shutdown, wait=False, cancel_futures=True)
     return threads
+
+
+def open_embedder(stack: AsyncExitStack, source: ConfigSource, saved: SavedModels) -> CurrentEmbedder:
+    """Return the embedding model of the configuration, or the saved one."""
+    embedder = CurrentEmbedder(source.settings(lambda loaded: loaded.config.knowledge.embedding or saved.embedding))
+    stack.push_async_callback(embedder.aclose)
+    if source.current.config.knowledge.embedding is not None:
+        embedder.open()  # a mistake in the configuration is an error at start
+    return embedder
 
 
 async def find_other_models(source: ConfigSource, database: Database) -> tuple[Sequence[ModelConfig], SavedModels]:
@@ -220,8 +230,9 @@ def current_settings(
     """Return the settings of agents of a user as the configuration and the saved models are now."""
     loaded = source.refresh()
     models = merge_models(loaded.config.models, others[1].get(user_id), others[0])
-    has_egress = computer is not None and (computer.network != "none" or not computer.is_isolated)
-    reach = EgressCapability(has_egress, isolated_servers(loaded.extensions.mcp_servers))
+    can_isolate = computer is not None and computer.is_isolated
+    has_egress = computer is not None and (computer.network != "none" or not can_isolate)
+    reach = EgressCapability(has_egress, isolated_servers(loaded.extensions.mcp_servers, can_isolate=can_isolate))
     return agent_settings(
         loaded.config, models, computer, files.load(), policy.current(loaded.config.guardrails), reach
     )
@@ -233,10 +244,7 @@ def open_skill_index(source: ConfigSource) -> SkillIndex:
     named = loaded.config.skills.path
     around = (loaded.config_file or loaded.extensions_file).parent
     shipped = resolve_from(around, Path(named)) / "public" if named else builtin_root()
-
-    def switches() -> dict[str, bool]:
-        return {name: switch.enabled for name, switch in source.refresh().extensions.skills.items()}
-
+    switches = source.settings(lambda loaded: {name: each.enabled for name, each in loaded.extensions.skills.items()})
     # The project's skills are next to the built-in ones, or in `skills` next to the configuration.
     project = shipped.parent if named else around / "skills"
     return SkillIndex(shipped, loaded.home, switches, open_folder_watcher(), LockMonitor().check, project)
@@ -325,6 +333,21 @@ def agent_settings(
         skill_evolution=config.skill_evolution,
         memory=config.memory,
         filed_kinds=tuple(kind.to_config(config.subagents.timeout_seconds) for kind in filed),
+    )
+
+
+def mcp_dependencies(source: ConfigSource, sandboxes: SandboxProvider, database: Database) -> McpDependencies:
+    """Return the settings and the infrastructure of MCP servers."""
+    loaded = source.current
+    return McpDependencies(
+        source.settings(lambda loaded: loaded.extensions),
+        source.settings(lambda loaded: loaded.extensions_file),
+        lambda: source.redact(source.problem) if source.problem else None,
+        loaded.config.sandbox,
+        HostContext(loaded.home, loaded.cache, None, loaded.environment),
+        sandboxes,
+        database,
+        source.redact,
     )
 
 

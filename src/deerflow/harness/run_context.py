@@ -19,6 +19,7 @@ from deerflow.agents.lead_agent.agent import LeadAgent
 from deerflow.agents.spec import AgentGraph, AgentPlan, read_spec
 from deerflow.budget.account import BudgetTracker
 from deerflow.budget.model_calls import ConversationPrefix
+from deerflow.config.sections.base import Settings
 from deerflow.config.sections.sandbox import SandboxConfig
 from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.context import RunContext
@@ -29,10 +30,12 @@ from deerflow.domain.subagents import BatchRequest, CancelHandler, InheritedStat
 from deerflow.domain.taint import TaintTracker
 from deerflow.guardrails.policy import PolicyFile
 from deerflow.harness.core import DEMO_MODEL, Core, agent_settings, merge_models, open_core, thread_snapshots
-from deerflow.harness.resources import Resources, memory_scope, run_limit
+from deerflow.harness.memory import memory_scope, run_limit
+from deerflow.harness.resources import Resources
 from deerflow.memory.injection import LedgerRunMemory
 from deerflow.models.detection import detect_models
 from deerflow.models.factory import ModelCatalog
+from deerflow.persistence.queries.search import is_temporary
 from deerflow.runtime.journal.journal import RunLog
 from deerflow.runtime.runs.job import Job, SteeringInbox
 from deerflow.runtime.runs.records import RunMeter, RunReservationLog
@@ -92,18 +95,33 @@ async def open_run_context(
         budget=budget,
         tool_threads=core.tool_threads,
     )
-    factory = core.agents.pinned(job.settings.agents)
-    team = subagents.for_run(context, request.agent, RunTasks(log, earlier), factory)
+    context, spec = await join_project(core, resources, job, context)
+    team = subagents.for_run(context, spec, RunTasks(log, earlier), core.agents.pinned(job.settings.agents))
     try:
-        # Subagents get neither the messages that steer the run nor its memory.
+        # Subagents get neither the messages that steer the run nor its memory, nor what the user has allowed.
+        permissions = resources.permissions.for_thread(run.thread_id, run.owner)
         inbox, memory = SteeringInbox(core.database, bridge, job, log), create_memory(resources, job)
-        yield replace(context, inbox=inbox, subagents=team, memory=memory)
+        yield replace(context, inbox=inbox, subagents=team, memory=memory, permissions=permissions)
     finally:
         if budget is not None:
             budget.close()
         if job.signals.action is CancelAction.ROLLBACK:
             await lease.kill_started_processes()
         await lease.release()
+
+
+async def join_project(core: Core, resources: Resources, job: Job, context: RunContext) -> tuple[RunContext, AgentSpec]:
+    """Return the context with what the project of the thread adds, and the spec of the agent for it."""
+    if job.records.is_temporary is None:
+        query = partial(is_temporary, thread_id=job.run.thread_id, owner=job.run.owner)
+        job.records.is_temporary = await core.database.read(query)
+    project = await resources.projects.find_for_run(job.run.thread_id, job.run.owner)
+    if project is None:
+        return context, job.request.agent
+    job.records.project_id = project.project_id
+    knowledge = resources.projects.knowledge_of(project, job.run.owner)
+    spec = replace(job.request.agent, searches_knowledge=knowledge is not None)
+    return replace(context, instructions=project.instructions, knowledge=knowledge), spec
 
 
 def open_files(core: Core, job: Job) -> tuple[RunLease, SnapshottedFiles]:
@@ -123,11 +141,14 @@ def output_limits(settings: SandboxConfig) -> OutputLimits:
 
 
 def create_memory(resources: Resources, job: Job) -> LedgerRunMemory | None:
-    """Return the memory of a run, or None if memory is off."""
+    """Return the memory of a run, or None if memory is off or the thread is temporary."""
     spec, run = job.request.agent, job.run
     if not job.settings.uses_memory or spec.is_bootstrap:
         return None
-    return LedgerRunMemory(resources.memory, memory_scope(spec, run.owner), run.thread_id, count_text_tokens)
+    if job.records.is_temporary:
+        return None
+    scope = memory_scope(spec, run.owner, job.records.project_id)
+    return LedgerRunMemory(resources.memory, scope, run.thread_id, count_text_tokens)
 
 
 def create_budget(core: Core, job: Job, log: RunLog) -> BudgetTracker | None:
@@ -175,7 +196,7 @@ def build_served_lead_agent(config: RunnableConfig) -> AgentGraph:
 class ServedLeadAgent(CompiledStateGraph[Any, Any, Any, Any]):
     """Lead agent that another server runs and records; it has everything that a run of ours has.
 
-    Each run opens what it needs and closes it, because such a server tells nobody when it stops.
+    Each run opens what it needs and closes it, because such a server does not report when it stops.
     """
 
     def __init__(self, *, source: ConfigSource, spec: AgentSpec, **parts: Any) -> None:
@@ -241,7 +262,7 @@ async def open_served_context(core: Core, spec: AgentSpec, config: RunnableConfi
         tool_threads=core.tool_threads,
     )
     limits = ConcurrencyLimits(settings.subagents.max_concurrent, settings.subagents.max_concurrent_per_user)
-    executor = SubagentExecutor(FairScheduler(lambda: limits))
+    executor = SubagentExecutor(FairScheduler(Settings(lambda: limits)))
     team = ServedSubagents(executor.for_run(context, spec, StreamedTasks(), core.agents))
     memory = LedgerRunMemory(resources.memory, memory_scope(spec, owner), thread_id, count_text_tokens)
     try:
@@ -289,4 +310,4 @@ class StreamedTasks:
         return {}
 
     def record_item(self, batch: str, outcome: ItemOutcome) -> None:
-        """Do nothing: an interrupted batch begins anew."""
+        """Do nothing: an interrupted batch starts again."""

@@ -15,7 +15,8 @@ from deerflow.domain.runs import RunEvent, RunRecord, RunStatus
 from deerflow.domain.threads import DiscardedHistory
 from deerflow.domain.usage import SpendingLimit
 from deerflow.harness.core import Core, thread_snapshots
-from deerflow.harness.resources import Resources, pending_extraction
+from deerflow.harness.memory import pending_extraction
+from deerflow.harness.resources import Resources
 from deerflow.memory.queue import ExtractionQueue
 from deerflow.persistence.checkpoints import check_state_version
 from deerflow.persistence.engine.database import Database
@@ -32,7 +33,7 @@ from deerflow.runtime.runs.heartbeat import ProcessMonitor, monitor_process
 from deerflow.runtime.runs.job import Job, ResolvedSettings
 from deerflow.runtime.runs.manager import RunManager
 from deerflow.runtime.stream_bridge import StreamBridge, open_bridge
-from deerflow.runtime.stream_bridge.base import EVERYBODY
+from deerflow.runtime.stream_bridge.local import ALL_PROCESSES
 from deerflow.runtime.threads.deletion import Cleanup, Deletions, ThreadResources, repeat_in_background
 from deerflow.runtime.threads.states import pending_interrupts
 from deerflow.sandbox.files.mounts import file_owner, thread_folder, user_data_folder
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
     from deerflow.runtime.runs.worker import RunWorker
     from deerflow.services.prompt_assistance import TitleGenerator
-    from deerflow.subagents.executor import ConcurrencyLimits, SubagentExecutor
+    from deerflow.subagents.executor import SubagentExecutor
 
 OpenRunContext: TypeAlias = (
     "Callable[[Core, Resources, StreamBridge, SubagentExecutor, Job, RunLog], AbstractAsyncContextManager[RunContext]]"
@@ -68,9 +69,14 @@ class RunServices:
 
     @cached_property
     def _subagents(self) -> "SubagentExecutor":
-        from deerflow.subagents.executor import FairScheduler, SubagentExecutor
+        from deerflow.subagents.executor import ConcurrencyLimits, FairScheduler, SubagentExecutor
 
-        return SubagentExecutor(FairScheduler(self._subagent_limits))
+        limits = self._core.source.settings(
+            lambda loaded: ConcurrencyLimits(
+                loaded.config.subagents.max_concurrent, loaded.config.subagents.max_concurrent_per_user
+            )
+        )
+        return SubagentExecutor(FairScheduler(limits))
 
     @cached_property
     def _titles(self) -> "TitleGenerator":
@@ -125,12 +131,6 @@ class RunServices:
 
     def redact(self, text: str) -> str:
         return self._core.source.redact(text)
-
-    def _subagent_limits(self) -> "ConcurrencyLimits":
-        from deerflow.subagents.executor import ConcurrencyLimits
-
-        settings = self._core.source.refresh().config.subagents
-        return ConcurrencyLimits(settings.max_concurrent, settings.max_concurrent_per_user)
 
 
 class DeferredWorker:
@@ -193,8 +193,8 @@ async def open_runs(
         metrics.runs_here.set_function(lambda: len(runs.active_runs()))
         stack.push_async_callback(runs.aclose)
         await stack.enter_async_context(monitor_process(ProcessMonitor(database, bridge, runs, liveness, process)))
-        belongings = thread_resources(core, resources, is_busy=lambda: bool(runs.active_runs()))
-        yield runs, Deletions(database, belongings, partial(stop_run, runs), liveness, process)
+        cleanups = thread_resources(core, resources, is_busy=lambda: bool(runs.active_runs()))
+        yield runs, Deletions(database, cleanups, partial(stop_run, runs), liveness, process)
 
 
 @asynccontextmanager
@@ -211,7 +211,7 @@ async def join_processes(core: Core) -> AsyncIterator[tuple[str, Liveness, Strea
                 return
             async with hold_lease(database, folder, process, settings.lease_seconds) as liveness:
                 yield process, liveness, bridge
-            bridge.tell(EVERYBODY)  # they can resume what this process left
+            bridge.tell(ALL_PROCESSES)  # they can resume what this process left
 
 
 def thread_resources(core: Core, resources: Resources, is_busy: Callable[[], bool]) -> ThreadResources:

@@ -5,7 +5,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -14,11 +14,14 @@ from typing import Any
 from langchain_core.tools import BaseTool
 
 from deerflow.config.loader.files import replace_file
-from deerflow.config.sections.extensions import McpServerConfig
-from deerflow.domain.errors import ConfigError, DeerFlowError
-from deerflow.mcp.auth.types import LoginRequired, TokenProvider
+from deerflow.config.sections.base import Settings
+from deerflow.config.sections.extensions import McpServerConfig, McpToolConfig
+from deerflow.domain.errors import ConfigError, DeerFlowError, NotFound
+from deerflow.domain.taint import escape_invisible
+from deerflow.domain.tools import MCP_TOOL
+from deerflow.mcp.auth.tokens import LoginRequired, TokenProvider
 from deerflow.mcp.pins import PinCheck, ToolPins
-from deerflow.mcp.session.calls import McpSession, ServerAddress
+from deerflow.mcp.session.calls import McpCallResult, McpSession, McpToolCall, ServerAddress
 from deerflow.mcp.session.pool import SessionPool
 from deerflow.mcp.status import (
     McpPromptInfo,
@@ -31,7 +34,7 @@ from deerflow.mcp.status import (
     escape_status,
     suggest_fix,
 )
-from deerflow.mcp.tools import make_tools
+from deerflow.mcp.tools import make_tools, wait_for_result
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +109,7 @@ class McpCatalog:
 
     def __init__(
         self,
-        servers: Callable[[], ServerConfigs],
+        servers: Settings[ServerConfigs],
         sessions: SessionPool,
         cache: "ToolListCache",
         *,
@@ -137,8 +140,12 @@ class McpCatalog:
         ]
         if not known:
             return ToolOffer()
+        tools = tuple(tool for watched in known for tool in watched.tools if self._is_enabled(watched, tool))
+        left_out = sum(len(watched.tools) for watched in known) - len(tools)
         version = " ".join(watched.version for watched in known)
-        return ToolOffer(version, tuple(tool for watched in known for tool in watched.tools))
+        if left_out:
+            version = f"{version} {sha256(repr([tool.name for tool in tools]).encode()).hexdigest()[:16]}"
+        return ToolOffer(version, tools)
 
     def statuses(self, user_id: str) -> tuple[ServerStatus, ...]:
         """Return the status of every configured server, in the order of the configuration."""
@@ -219,13 +226,40 @@ class McpCatalog:
             await asyncio.wait(self._tasks)
         await self._sessions.aclose()
 
+    def find_tool(self, server: str, tool: str, user_id: str) -> tuple[ServerAddress, McpToolInfo]:
+        """Return an accepted tool of a connected server by the name that people see.
+
+        Raises:
+            NotFound: The server has no such tool, or it was not accepted.
+        """
+        watched = self._find(server, user_id) if server in self._current() else None
+        listed = watched.listing.tools if watched is not None and watched.listing is not None else ()
+        for info in listed:
+            if watched is not None and escape_invisible(info.name) == tool and info.name in watched.pin_check.accepted:
+                return replace(watched.address, config=self._current()[server], user_id=user_id), info
+        raise NotFound(f"the MCP server {server!r} offers no tool {tool!r}")
+
+    async def call(self, address: ServerAddress, request: McpToolCall, timeout_s: float) -> McpCallResult:
+        """Call a tool outside of a thread and return its result.
+
+        Raises:
+            McpServerError: The call has failed; the text says why.
+            LoginRequired: The user has to log in first.
+        """
+        session = await self._sessions.acquire(address)
+        return await wait_for_result(session.begin(request), request.tool, address, timeout_s)
+
+    def _is_enabled(self, watched: WatchedServer, tool: BaseTool) -> bool:
+        settings = self._current_configs[0][watched.address.server].tools.get((tool.metadata or {})[MCP_TOOL])
+        return settings is None or settings.enabled
+
     @property
     def _keys(self) -> Mapping[str, str]:
         self._current()
         return self._current_configs[1]
 
     def _current(self) -> ServerConfigs:
-        servers = self._servers()
+        servers = self._servers.current
         if servers is not self._current_configs[0]:
             self._current_configs = servers, {name: config_key(name, server) for name, server in servers.items()}
         return servers
@@ -304,7 +338,11 @@ class McpCatalog:
 
 def config_key(name: str, server: McpServerConfig) -> str:
     """Return a key that is equal for equal entries: a listing is valid as long as the entry is unchanged."""
-    return sha256(f"{name}\n{server.model_dump_json()}".encode()).hexdigest()[:32]
+    # Which tools are offered is no reason to connect again.
+    switched_on = {tool: settings.model_copy(update={"enabled": True}) for tool, settings in server.tools.items()}
+    tools = {tool: settings for tool, settings in switched_on.items() if settings != McpToolConfig()}
+    written = server.model_copy(update={"tools": tools}).model_dump_json()
+    return sha256(f"{name}\n{written}".encode()).hexdigest()[:32]
 
 
 class ToolListCache:

@@ -1,13 +1,15 @@
-"""Entries of MCP servers in the API: masking and restoring of secrets, and checks of new entries."""
+"""Entries of MCP servers in the API: masking and restoring of secrets, checks of new and pasted entries."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
+from deerflow.config.loader.document import InvalidConfig
 from deerflow.config.loader.validation import CREDENTIALS_IN_URL, MASK, is_secret
 from deerflow.config.loader.variables import REFERENCE, WHOLE_VALUE
+from deerflow.config.sections.extensions import URL_KEYS, normalize_entry, parse_extensions
 from deerflow.domain.errors import InvalidRequest
 from deerflow.sandbox.local.programs import MOUNT_OPTIONS, find_argument_paths, find_mount_source, split_options
 
@@ -221,3 +223,53 @@ def find_variables(value: Any) -> Iterator[str]:
         if alone := WHOLE_VALUE.fullmatch(value):
             yield alone[1]
         yield from (match["name"] for match in REFERENCE.finditer(value) if match["name"])
+
+
+PACKAGE_AFFIXES = re.compile(r"^(mcp-server-|server-|mcp-)|(-mcp-server|-mcp|-server)$")
+NOT_AN_ENTRY = "needs 'command' or 'url'"
+
+
+def find_pasted_servers(text: str) -> dict[str, ServerEntry]:
+    """Return the servers in a configuration for this or another program; names get the form that the API accepts.
+
+    Raises:
+        InvalidRequest: It is not JSON, or has no servers.
+    """
+    text = text.strip().removesuffix(",")
+    try:
+        # Some documentation prints the section without the braces around it.
+        data = parse_extensions(f"{{{text}}}" if text.startswith('"') else text, "the text").data
+    except InvalidConfig as problem:
+        raise InvalidRequest(str(problem)) from problem
+    found = {suggest_server_name(data): data} if is_entry(data) else data.get("mcpServers", data)
+    if not isinstance(found, Mapping) or not any(map(is_entry, found.values())):
+        raise InvalidRequest('no MCP servers found; paste them with their braces: {"mcpServers": {"name": {…}}}')
+    return {NOT_IN_SERVER_NAME.sub("-", name).strip("-"): entry for name, entry in found.items()}
+
+
+def suggest_server_name(entry: Mapping[str, Any]) -> str:
+    """Return a name for an entry that was pasted without one: of its package, or of its host."""
+    url = next((entry[key] for key in ("url", *URL_KEYS) if isinstance(entry.get(key), str)), None)
+    if url is not None:
+        labels = url.partition("://")[2].partition("/")[0].partition(":")[0].split(".")
+        known = [label for label in labels[:-1] if label not in ("mcp", "api", "www", "server")]
+        return (known or labels)[-1] or "server"
+    words = [str(word) for word in (normalize_entry(entry).get("args") or ()) if not str(word).startswith("-")]
+    package = (words or [str(entry.get("command", ""))])[0].rpartition("/")[2].partition("@")[0]
+    return PACKAGE_AFFIXES.sub("", package) or "server"
+
+
+def switch_tool(entry: ServerEntry, tool: str, *, enabled: bool) -> dict[str, Any]:
+    """Return an entry with a tool switched on or off; only what differs from the default is written."""
+    tools = dict(entry.get("tools") or {})
+    settings = {key: value for key, value in dict(tools.pop(tool, None) or {}).items() if key != "enabled"}
+    if not enabled:
+        settings["enabled"] = False
+    kept = {**tools, tool: settings} if settings else tools
+    rest = {key: value for key, value in entry.items() if key != "tools"}
+    return {**rest, "tools": kept} if kept else rest
+
+
+def is_entry(entry: object) -> TypeGuard[Mapping[str, Any]]:
+    """Return whether a value looks like the entry of a server."""
+    return isinstance(entry, Mapping) and bool(entry.keys() & {"command", "url", *URL_KEYS})

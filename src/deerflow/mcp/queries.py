@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, and_, delete, func, insert, or_, select, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, insert, or_, select, update
 
 from deerflow.domain.errors import Conflict, NotFound
-from deerflow.persistence.tables import mcp_logins, mcp_pins, mcp_tokens, to_key
+from deerflow.persistence.tables import insert_or_ignore, mcp_logins, mcp_pins, mcp_tokens, to_key
 
 SERVER_ROW = ""
 """Tool name of the row that marks a server as seen."""
@@ -228,12 +227,6 @@ def ensure_row(connection: Connection, owner: str, server: str, now: datetime) -
     """Insert the row to claim if it is missing."""
     row = {"owner": owner, "server": to_key(server), "updated_at": now}
     insert_or_ignore(connection, mcp_tokens, row)
-
-
-def insert_or_ignore(connection: Connection, table: Table, row: Mapping[str, Any]) -> int:
-    """Insert a row unless its key exists; return the number of inserted rows."""
-    build = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    return connection.execute(build(table).values(row).on_conflict_do_nothing()).rowcount
 
 
 def match_owner(owner: str, server: str) -> ColumnElement[bool]:

@@ -1,35 +1,39 @@
 """Management of MCP servers: configuration entries, status, logins and accepted tools."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from deerflow.config.loader.document import InvalidConfig
+from deerflow.config.sections.base import Settings
 from deerflow.config.sections.extensions import (
-    URL_KEYS,
     Extensions,
     McpServerConfig,
     RawExtensions,
     change_extensions,
+    check_extensions,
     normalize_entry,
-    parse_extensions,
     read_raw_extensions,
     replace_servers,
 )
 from deerflow.domain.errors import Conflict, InvalidRequest, McpLoginFailed, NotFound
+from deerflow.domain.taint import escape_invisible
 from deerflow.mcp.auth.service import OAuthService
-from deerflow.mcp.auth.types import LoginCallback, LoginRedirect, LoginResult, LoginStart, LoginStatus
+from deerflow.mcp.auth.tokens import LoginCallback, LoginRedirect, LoginResult, LoginStart, LoginStatus
 from deerflow.mcp.catalog import McpCatalog
 from deerflow.mcp.entries import (
-    NOT_IN_SERVER_NAME,
+    NOT_AN_ENTRY,
     ServerEntry,
     allowed_commands,
     check_entry,
+    find_pasted_servers,
+    is_entry,
     mask_entry,
     replace_surrogates,
     restore_entry,
+    switch_tool,
 )
 from deerflow.mcp.pins import ToolPins
 from deerflow.mcp.queries import ToolPin
@@ -45,12 +49,15 @@ EntriesChange = Callable[[dict[str, ServerEntry]], dict[str, ServerEntry]]
 class McpConfigFile:
     """File with the entries of servers."""
 
-    path: Callable[[], Path]
+    path: Settings[Path]
     environment: Mapping[str, str]
-    current: Callable[[], Extensions]
-    """Returns the current extensions; reloads the file if it has changed."""
+    extensions: Settings[Extensions]
     problem: Callable[[], str | None]
-    """Returns the error of the file as it is now."""
+    """Returns the error of the file when it was last read."""
+
+    def refresh(self) -> None:
+        """Read the file again if it has changed."""
+        _ = self.extensions.current
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,24 @@ class ServerView:
     def notes(self) -> list[str]:
         """Return the settings of the entry that have no effect."""
         return find_ignored_settings(self.config)
+
+    def is_tool_enabled(self, tool: str) -> bool:
+        """Return whether agents get a tool, by the name that people see."""
+        off = (name for name, settings in self.config.tools.items() if not settings.enabled)
+        return tool not in map(escape_invisible, off)
+
+
+@dataclass(frozen=True, slots=True)
+class PastedServer:
+    """Server of a pasted configuration, as it would be added."""
+
+    name: str
+    entry: Mapping[str, Any]
+    """Entry with its secrets masked."""
+    replaces: bool
+    """A server of that name exists."""
+    problem: str | None
+    """Reason why it cannot be added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +116,7 @@ class McpServerManager:
         Raises:
             ConfigError: The file cannot be read.
         """
-        self.file.current()
-        written = await asyncio.to_thread(read_raw_extensions, self.file.path())
+        written = await asyncio.to_thread(read_raw_extensions, self.file.path.current)
         return MaskedConfig(
             {replace_surrogates(name): mask_entry(entry) for name, entry in get_entries(written).items()},
             self.file.problem(),
@@ -118,14 +142,44 @@ class McpServerManager:
             await self._forget(name)
         return await self.config()
 
-    async def import_text(self, text: str) -> MaskedConfig:
+    async def preview_text(self, text: str) -> Sequence[PastedServer]:
+        """Return what `import_text` would add, each with the reason why it cannot be added; nothing is written.
+
+        Raises:
+            InvalidRequest: The text has no servers.
+            ConfigError: The file cannot be read.
+        """
+        pasted = find_pasted_servers(text)
+        written = await asyncio.to_thread(read_raw_extensions, self.file.path.current)
+        stored = get_entries(written)
+        return [
+            PastedServer(
+                replace_surrogates(name),
+                mask_entry(normalize_entry(entry)) if isinstance(entry, Mapping) else {},
+                name in stored,
+                await asyncio.to_thread(self._find_problem, name, entry, written),
+            )
+            for name, entry in pasted.items()
+        ]
+
+    async def import_text(self, text: str, names: Collection[str] | None = None) -> MaskedConfig:
         """Add the servers of a pasted configuration, all or none. Entries with the same names are replaced.
+
+        Args:
+            text: JSON of this or another program.
+            names: Servers to add, by the names of `preview_text`; None adds all.
 
         Raises:
             InvalidRequest: The text has no servers, or one of them may not be written through the API.
             ConfigError: The file cannot be read or written.
         """
         servers = find_pasted_servers(text)
+        if names is not None:
+            if unknown := sorted(set(names) - servers.keys()):
+                raise InvalidRequest(f"the text has no server {unknown[0]!r}")
+            servers = {name: entry for name, entry in servers.items() if name in names}
+        if wrong := next((name for name, entry in servers.items() if not is_entry(entry)), None):
+            raise InvalidRequest(f"{wrong}: {NOT_AN_ENTRY}")
 
         def change(stored: dict[str, ServerEntry]) -> dict[str, ServerEntry]:
             added = {name: self._check_entry(name, entry, stored.get(name)) for name, entry in servers.items()}
@@ -175,10 +229,25 @@ class McpServerManager:
         await self._change(change)
         return await self.config()
 
+    async def switch_tool(self, name: str, tool: str, user_id: str, *, enabled: bool) -> ServerView:
+        """Offer a tool to agents or not, for runs that start from now on; `tool` is the name that people see.
+
+        Raises:
+            NotFound: There is no such server or tool.
+        """
+        self._require(name)
+        _, info = self.catalog.find_tool(name, tool, user_id)
+
+        def change(stored: dict[str, ServerEntry]) -> dict[str, ServerEntry]:
+            return {**stored, name: switch_tool(require_entry(stored, name), info.name, enabled=enabled)}
+
+        await self._change(change)
+        return await self.get(name, user_id)
+
     async def list(self, user_id: str) -> Sequence[ServerView]:
         """Return all servers. Servers not listed yet are listed in the background."""
         await self.catalog.prepare(user_id, wait_s=0.0)
-        servers = self.file.current().mcp_servers
+        servers = self.file.extensions.current.mcp_servers
         statuses = {status.name: status for status in self.catalog.statuses(user_id)}
         return [
             ServerView(name, config, statuses.get(name, ServerStatus(name, "idle")), await self.login(name, user_id))
@@ -261,7 +330,7 @@ class McpServerManager:
         self.catalog.forget(name)
 
     def _require(self, name: str) -> McpServerConfig:
-        found = self.file.current().mcp_servers.get(name)
+        found = self.file.extensions.current.mcp_servers.get(name)
         if found is None:
             raise NotFound(f"no MCP server {name!r}")
         return found
@@ -272,11 +341,23 @@ class McpServerManager:
         check_entry(name, entry, stored, allowed_commands(self.file.environment))
         return entry
 
-    async def _change(self, change: EntriesChange) -> None:
-        await asyncio.to_thread(self._change_file, change)
-        self.file.current()
+    def _find_problem(self, name: str, sent: object, written: RawExtensions) -> str | None:
+        """Return the reason why an entry cannot be added. Blocks."""
+        if not is_entry(sent):
+            return NOT_AN_ENTRY
+        stored = get_entries(written)
+        try:
+            entry = self._check_entry(name, sent, stored.get(name))
+            check_extensions(replace_servers({}, {name: entry}), self.file.environment)
+        except (InvalidRequest, InvalidConfig) as problem:
+            return str(problem)
+        return None
 
-    def _change_file(self, change: EntriesChange) -> None:
+    async def _change(self, change: EntriesChange) -> None:
+        await asyncio.to_thread(self._change_file, self.file.path.current, change)
+        self.file.refresh()
+
+    def _change_file(self, path: Path, change: EntriesChange) -> None:
         was_read = False
 
         def changed(written: RawExtensions) -> RawExtensions:
@@ -285,7 +366,7 @@ class McpServerManager:
             return replace_servers(written, change(dict(get_entries(written))))
 
         try:
-            change_extensions(self.file.path(), changed, self.file.environment)
+            change_extensions(path, changed, self.file.environment)
         except InvalidConfig as problem:
             if was_read:  # the file is valid, the new content is not
                 raise InvalidRequest(str(problem)) from problem
@@ -295,29 +376,6 @@ class McpServerManager:
         self.catalog.forget(name)
         await self.oauth.forget_server(name)
         await self.pins.forget(name)
-
-
-def find_pasted_servers(text: str) -> dict[str, ServerEntry]:
-    """Return the servers in a configuration for this or another program; names get the form that the API accepts.
-
-    Raises:
-        InvalidRequest: It is not JSON, or has no servers.
-    """
-    text = text.strip().removesuffix(",")
-    try:
-        # Some documentation prints the section without the braces around it.
-        data = parse_extensions(f"{{{text}}}" if text.startswith('"') else text, "the text").data
-    except InvalidConfig as problem:
-        raise InvalidRequest(str(problem)) from problem
-    found = data.get("mcpServers", data)
-    if not isinstance(found, Mapping) or not found or not all(map(is_entry, found.values())):
-        raise InvalidRequest('no MCP servers found; paste them with their braces: {"mcpServers": {"name": {…}}}')
-    return {NOT_IN_SERVER_NAME.sub("-", name).strip("-"): entry for name, entry in found.items()}
-
-
-def is_entry(entry: object) -> bool:
-    """Return whether a value looks like the entry of a server."""
-    return isinstance(entry, Mapping) and bool(entry.keys() & {"command", "url", *URL_KEYS})
 
 
 def get_entries(written: RawExtensions) -> Mapping[str, ServerEntry]:

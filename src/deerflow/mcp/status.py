@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from deerflow.config.sections.extensions import McpServerConfig
 from deerflow.domain.errors import DeerFlowError
+from deerflow.domain.sandbox import is_container
 from deerflow.domain.taint import escape_invisible
-from deerflow.sandbox.local.programs import find_argument_paths, find_shown_path, is_container
+from deerflow.sandbox.local.programs import find_argument_paths, find_shown_path
 
 if TYPE_CHECKING:
     from langchain_core.tools import BaseTool
@@ -92,7 +93,7 @@ class ServerStatus:
     error: str | None = None
     """Reason for users why it is not ready; secrets are redacted."""
     tools: tuple[McpToolInfo, ...] = ()
-    """Tools offered to agents: accepted, and of an enabled server."""
+    """Accepted tools of an enabled server; agents get those that are not switched off."""
     resources: tuple[McpResourceInfo, ...] = ()
     prompts: tuple[McpPromptInfo, ...] = ()
     since: datetime | None = None
@@ -123,10 +124,15 @@ def escape_names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(map(escape_invisible, names))
 
 
+ToolTestOutcome = Literal["done", "failed", "ask", "deny"]
+"""Outcome of a test call of a tool; `ask`: the policy wants approval first, `deny`: it forbids the call."""
+
+
 class McpServerError(DeerFlowError):
     """A server cannot be reached, has ended, or violates the protocol; the text says which and what to try."""
 
 
+TASK_TOOLSETS = "task_toolsets"
 VISIBLE_PATHS = ("/usr", "/bin", "/lib", "/etc", "/tmp", "/mnt/user-data", "/proc", "/dev")
 
 
@@ -139,7 +145,7 @@ def suggest_fix(config: McpServerConfig) -> str:
         return '; "network": false leaves the container without network' if config.network is False else ""
     if config.downloads_program and config.network is False:
         hints.append(f'{config.command!r} fetches packages, which "network": false prevents')
-    elif get_network(config) == "public":
+    elif config.network_access == "public":
         hints.append('it reaches web hosts through a proxy; with "network": true it has the network of this machine')
     if hidden := [word for word in config.args if is_outside_sandbox(word, config)]:
         hints.append(f"it cannot see {', '.join(map(repr, hidden))} unless 'paths' names it")
@@ -153,22 +159,14 @@ def describe_restart(config: McpServerConfig) -> str:
 
 def find_ignored_settings(config: McpServerConfig) -> list[str]:
     """Return one sentence for each setting of an entry that has no effect."""
-    ignored = [f"{', '.join(map(repr, config.ignored_keys))} has no effect here"] if config.ignored_keys else []
-    if not config.task_toolsets:
-        return ignored
-    names = ", ".join(repr(toolset.get("name")) for toolset in config.task_toolsets)
-    return [
-        *ignored,
-        f"'task_toolsets' ({names}) has no effect: a long task is not followed in the background; the agent calls the "
-        "tools that submit, look after and cancel it by itself",
-    ]
-
-
-def get_network(config: McpServerConfig) -> bool | Literal["public"]:
-    """Return the network of the command: commands that download packages cannot work without one."""
-    if config.network is None:
-        return "public" if config.downloads_program or is_container([config.command or ""]) else False
-    return config.network
+    others = [key for key in config.ignored_keys if key != TASK_TOOLSETS]
+    sentences = [f"{', '.join(map(repr, others))} has no effect here"] if others else []
+    if TASK_TOOLSETS in config.ignored_keys:
+        sentences.append(
+            f"{TASK_TOOLSETS!r} has no effect: a long task is not followed in the background; the agent calls the "
+            "tools that submit, check and cancel it by itself"
+        )
+    return sentences
 
 
 def is_outside_sandbox(word: str, config: McpServerConfig) -> bool:

@@ -11,6 +11,7 @@ from langchain.tools import ToolRuntime
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from langgraph.types import interrupt
 
+from deerflow.agent_support.tools import Artifact, ToolContent, replace_images, to_content
 from deerflow.config.sections.extensions import McpToolConfig
 from deerflow.domain.context import RunContext, find_run_context
 from deerflow.domain.taint import escape_invisible
@@ -23,7 +24,6 @@ from deerflow.domain.tools import (
     UNTRUSTED,
 )
 from deerflow.mcp.session.calls import (
-    Block,
     Elicitation,
     ElicitationReply,
     McpCallResult,
@@ -117,8 +117,6 @@ DEFAULT_TIMEOUT_S = 300.0
 RESERVED_ARGUMENTS = frozenset({"self", "config", "run_manager", "runtime"})
 RESERVED_SUFFIX = "_"
 
-Artifact = dict[str, Any]
-ToolContent = str | list[Block]
 ToolCallable = Callable[..., Awaitable[tuple[ToolContent, Artifact | None]]]
 
 
@@ -162,37 +160,8 @@ def get_preference(name: str, address: ServerAddress, info: McpToolInfo) -> dict
     return {PREFERRED: {"subject": subject, "priority": routing.priority, "keywords": list(routing.keywords)}}
 
 
-def make_text_only(tool: BaseTool) -> BaseTool:
-    """Return the tool for a model without vision, whose vendor would reject images."""
-    assert isinstance(tool, StructuredTool) and tool.coroutine is not None
-    act = tool.coroutine
-
-    async def call(runtime: ToolRuntime[RunContext], **arguments: Any) -> tuple[ToolContent, Artifact | None]:
-        content, artifact = await act(runtime=runtime, **arguments)
-        return (content if isinstance(content, str) else to_content(replace_images(content))), artifact
-
-    return tool.model_copy(update={"coroutine": call})
-
-
 class McpToolError(ToolException):
     """The tool has returned an error result."""
-
-
-def to_content(blocks: Sequence[Block]) -> ToolContent:
-    """Return a string for text alone, which every model accepts; blocks when there are images."""
-    if any(block["type"] != "text" for block in blocks):
-        return list(blocks)
-    return "\n\n".join(str(block["text"]) for block in blocks)
-
-
-def replace_images(blocks: Iterable[Block]) -> list[Block]:
-    """Return the blocks with images replaced by a note."""
-    return [
-        {"type": "text", "text": f"[an image, {block['mime_type']}, which this model cannot see]"}
-        if block["type"] == "image"
-        else block
-        for block in blocks
-    ]
 
 
 def make_caller(name: str, address: ServerAddress, info: McpToolInfo, sessions: SessionPool) -> ToolCallable:

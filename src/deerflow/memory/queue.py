@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -25,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 POLL_S = 300.0
 """Maximum time between polls: a dead process may have left an extraction."""
+MIN_PAUSE_S = 0.25
+"""Minimum time between two looks at the queue: many runs may end within it."""
 RETRY_S = 60.0
 CLAIM_LEASE = timedelta(seconds=60)
 RENEW_S = 20.0
@@ -75,18 +78,10 @@ class ExtractionQueue:
         """Wake the worker: there may be more to extract."""
         self._wakeup.set()
 
-    async def extract_now(self, scope: MemoryScope) -> int:
-        """Process the pending extractions of a memory without debounce; return the number of threads."""
-        done: list[str] = []
-        claim = partial(rows.claim_pending, scope=scope, lease=CLAIM_LEASE)
-        while extraction := await self._database.write(partial(claim, now=self._clock(), claim=uuid4().hex, done=done)):
-            await self._extract(extraction)
-            done.append(extraction.thread_id)
-        return len(done)
-
     async def run(self) -> None:
         """Process due extractions for ever."""
         while True:
+            looked_at = time.monotonic()
             try:
                 wait_s = await self._extract_next()
             except StorageUnavailable as problem:
@@ -95,22 +90,32 @@ class ExtractionQueue:
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._wakeup.wait()
+                    await asyncio.sleep(looked_at + MIN_PAUSE_S - time.monotonic())
             self._wakeup.clear()
 
     async def _extract_next(self) -> float:
         """Process the oldest due extraction; return the seconds until the next one."""
         if not self._is_enabled():
             return POLL_S
-        due = await self._database.read(rows.find_next_due)
-        if due is None or (wait_s := (due - self._clock()).total_seconds()) > 0:
+        now = self._clock()
+        latest = rows.LatestTimes(
+            first=now + timedelta(seconds=self._settings.current.debounce_seconds),
+            retry=now + timedelta(seconds=RETRY_S * 2 ** (MAX_ATTEMPTS - 1)),
+            claim=now + CLAIM_LEASE,
+        )
+        due, is_late = await self._database.read(partial(rows.find_schedule, latest=latest))
+        if is_late:  # the clock was set back
+            due = await self._database.write(partial(rows.limit_waits, latest=latest))
+        if due is None or (wait_s := (due - now).total_seconds()) > 0:
             return POLL_S if due is None else min(POLL_S, wait_s)
         claim = partial(rows.claim_due, now=self._clock(), claim=uuid4().hex, lease=CLAIM_LEASE)
         extraction = await self._database.write(claim)
         if extraction is not None:
-            await self._extract(extraction)
+            await self.extract(extraction)
         return 0.0
 
-    async def _extract(self, extraction: PendingExtraction) -> None:
+    async def extract(self, extraction: PendingExtraction) -> None:
+        """Process a claimed extraction, and release or remove it."""
         budget = self._open_budget(extraction)
         renewal = asyncio.create_task(self._renew_claim(extraction), name="renew extraction claim")
         try:

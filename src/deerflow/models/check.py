@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -29,7 +30,7 @@ from deerflow.models.listing import (
     rank_models,
 )
 
-UNREACHABLE: frozenset[ProblemCode] = frozenset(("dns", "tls", "timeout", "wrong_host"))
+UNREACHABLE: frozenset[ProblemCode] = frozenset(("blocked_address", "dns", "tls", "timeout", "wrong_host"))
 """Problems with which a test of a model is pointless."""
 T = TypeVar("T")
 CLOSE_LIMIT_S = 1.0
@@ -83,10 +84,12 @@ class EndpointCheck:
     key: str | None = field(repr=False)
     guard: Guard
     limits: CheckLimits = CheckLimits()
+    is_public_only: bool = False
+    """True: requests go to public addresses only, as the resolver of the connection finds them."""
     search: ApiSearch = field(init=False)
 
     def __post_init__(self) -> None:
-        self.search = ApiSearch(self.provider, self.key, self.limits.listing_s)
+        self.search = ApiSearch(self.provider, self.key, self.limits.listing_s, is_public_only=self.is_public_only)
 
     async def run(self, model: str | None = None) -> CheckReport:
         """List the models and test `model`, or the best of them."""
@@ -142,7 +145,8 @@ class EndpointCheck:
 
     async def _create(self, base_url: str, model: str) -> BaseChatModel:
         entry = describe_entry(self.provider, model)
-        config = make_model_config(self.provider, base_url, self.key, model, model, entry)
+        make = partial(make_model_config, is_public_only=self.is_public_only)
+        config = make(self.provider, base_url, self.key, model, model, entry)
         # Deltas are counted, so they are not merged.
         ours = {"stream_coalesce_ms": 0, "timeout": self.limits.test_s}
         overrides = ours if self.provider.protocol == "openai" else {"max_retries": 1}

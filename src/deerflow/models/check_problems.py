@@ -5,7 +5,7 @@ import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal, get_args
+from typing import Literal
 
 import aiohttp
 
@@ -34,7 +34,6 @@ ProblemCode = Literal[
     "rejected",
 ]
 Severity = Literal["error", "warning", "note"]
-CODES: tuple[ProblemCode, ...] = get_args(ProblemCode)
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,15 +197,23 @@ def cannot_think(provider: ConnectionProvider, model: str) -> bool:
 
 
 def make_model_config(
-    provider: ConnectionProvider, base_url: str, key: str | None, name: str, model: str, entry: Mapping[str, Any]
+    provider: ConnectionProvider,
+    base_url: str,
+    key: str | None,
+    name: str,
+    model: str,
+    entry: Mapping[str, Any],
+    *,
+    is_public_only: bool = False,
 ) -> ModelConfig:
-    """Return the configuration entry of a model of a connection."""
+    """Return the configuration entry of a model of a connection; `is_public_only` refuses private addresses."""
     address = {} if base_url == DEFAULT_ADDRESSES.get(provider.protocol) else {"base_url": base_url}
     # A secret, so that it appears in no log and no listing of the entry.
     secret = {"api_key": SecretStr(key)} if key else {}
     bare = model.removeprefix("models/") if provider.protocol == "google" else model
     known = {"name": name, "use": CLASSES[provider.protocol], "model": bare, **address, **secret}
-    return ModelConfig.model_validate({**entry, **known})
+    guard = {"public_addresses_only": True} if is_public_only and provider.protocol == "openai" else {}
+    return ModelConfig.model_validate({**entry, **known, **guard})
 
 
 ENDPOINT_PATHS = re.compile(r"/(chat/completions|completions|responses|embeddings|messages|models)/*$")

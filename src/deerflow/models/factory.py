@@ -190,16 +190,22 @@ class ModelCatalog:
         """Return the model with this name, or the default; `thinking_enabled` is ignored if it is not supported."""
         config = self.resolve(name)
         key = (config.name, thinking_enabled, reasoning_effort)
-        if key not in self._built:
-            if thinking_enabled and not config.supports_thinking:
-                logger.warning("model %r does not support thinking; using it without", config.name)
-                thinking_enabled = False
-            settings = build_settings(config, thinking_enabled=thinking_enabled, reasoning_effort=reasoning_effort)
-            self._built[key], note = _create(config, settings)
-            if note is not None and config.name not in self._explained:
-                self._explained.add(config.name)
-                logger.info("model %r: %s", config.name, note)
-        return self._built[key]
+        if (built := self._built.get(key)) is not None:
+            return built
+        if thinking_enabled and not config.supports_thinking:
+            logger.warning("model %r does not support thinking; using it without", config.name)
+            thinking_enabled = False
+        settings = build_settings(config, thinking_enabled=thinking_enabled, reasoning_effort=reasoning_effort)
+        model, note = _create(config, settings)
+        if note is not None and config.name not in self._explained:
+            self._explained.add(config.name)
+            logger.info("model %r: %s", config.name, note)
+        # Threads may build it at the same time. All use the first one, because only that one is closed.
+        return self._built.setdefault(key, model)
+
+    def is_built(self, name: str | None) -> bool:
+        """Return whether the model with this name, or the default, was created before, without thinking."""
+        return (name or next(iter(self._configs), ""), False, None) in self._built
 
     async def aclose(self) -> None:
         """Close the connections of the models that were built."""

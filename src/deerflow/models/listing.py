@@ -10,9 +10,10 @@ import aiohttp
 import orjson
 
 from deerflow.config.loader.validation import is_redactable
+from deerflow.domain.errors import AddressRefused
 from deerflow.models.check_problems import ProblemCode, classify_error, classify_status
 from deerflow.models.connection import ConnectionProvider, ModelFacts, Protocol, find_facts, list_candidates
-from deerflow.models.openai_compatible.endpoint import find_proxy
+from deerflow.models.openai_compatible.endpoint import PublicResolver, find_proxy
 
 MAX_LISTING_BYTES = 8 * 1024 * 1024
 MAX_DETAIL_CHARS = 500
@@ -80,11 +81,12 @@ class ApiSearch:
     key: str | None = field(repr=False)
     limit_s: float
     attempts: list[ApiAttempt] = field(default_factory=list)
+    is_public_only: bool = False
 
     async def find(self, address: str) -> Listing:
         """Return the first address at which an API answers, and its models."""
         candidates = list(list_candidates(self.provider, address))
-        async with open_session(self.limit_s) as session:
+        async with open_session(self.limit_s, self.is_public_only) as session:
             for candidate in candidates:
                 answer = await self._fetch(session, "GET", candidate, LISTING_PATHS[self.provider.protocol])
                 if isinstance(answer, FoundProblem):
@@ -122,6 +124,10 @@ class ApiSearch:
             ) as response:
                 body = await read_limited(response)
                 answer = HttpAnswer(response.status, body, response.headers.get("Location", ""))
+        except AddressRefused as refused:
+            found = FoundProblem("blocked_address", str(refused))
+            self.attempts.append(ApiAttempt(f"{method} {url}", found.code))
+            return found
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as failure:
             found = FoundProblem(classify_error(failure), self.redact(str(failure)))
             self.attempts.append(ApiAttempt(f"{method} {url}", found.code))
@@ -213,10 +219,11 @@ def find_upgrade(base_url: str, location: str) -> str | None:
 
 
 @asynccontextmanager
-async def open_session(limit_s: float) -> AsyncIterator[aiohttp.ClientSession]:
+async def open_session(limit_s: float, is_public_only: bool = False) -> AsyncIterator[aiohttp.ClientSession]:
     """Yield a session for a few requests."""
     timeout = aiohttp.ClientTimeout(total=limit_s)
-    async with aiohttp.ClientSession(timeout=timeout, auto_decompress=True) as session:
+    connector = aiohttp.TCPConnector(resolver=PublicResolver() if is_public_only else None)
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=True) as session:
         yield session
 
 

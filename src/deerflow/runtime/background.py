@@ -69,7 +69,7 @@ class BackgroundTasks:
     def _end(self, task: asyncio.Task[object]) -> None:
         self.tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
-            logger.warning("%s could not be had: %s", task.get_name(), task.exception())
+            logger.warning("%s failed: %s", task.get_name(), task.exception())
 
 
 def log_task_exception(task: asyncio.Task[None]) -> None:

@@ -14,7 +14,7 @@ from deerflow.persistence.engine.database import Database
 from deerflow.persistence.queries.events import LoggedEvent
 from deerflow.persistence.queries.runs import QueryFunction, T, check_writable, count_unfinished_runs
 from deerflow.sandbox.sandbox_provider import SandboxProvider, SandboxReport
-from deerflow.tracing.metrics import Metrics
+from deerflow.tracing.logs import Metrics
 
 LIMIT_S = 5.0
 MB = 2**20

@@ -77,7 +77,7 @@ class SideCalls:
         if isinstance(problem, BudgetSpent):
             return SideResponse("", str(problem), is_unpaid=True)
         if problem is not None:
-            logger.warning("%s could not be had: %s", question.caller, problem)
+            logger.warning("%s failed: %s", question.caller, problem)
             return SideResponse("", f"the model failed: {type(problem).__name__}")
         said = strip_reasoning(asking.result().text).strip()
         return SideResponse(said, None if said else "the model said nothing")

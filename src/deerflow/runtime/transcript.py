@@ -13,8 +13,8 @@ from deerflow.domain.identity import new_id
 from deerflow.domain.threads import SearchableMessage, SearchRole
 
 
-def to_messages(raw: Sequence[Mapping[str, object]]) -> list[BaseMessage]:
-    """Return the messages of a request, each with an id.
+def to_messages(raw: Sequence[Mapping[str, object] | BaseMessage]) -> list[BaseMessage]:
+    """Return the messages of a request, each with an id. Those of the program itself are objects already.
 
     Raises:
         InvalidRequest: an item is not a message, or is a system message; the text says which.
@@ -22,9 +22,9 @@ def to_messages(raw: Sequence[Mapping[str, object]]) -> list[BaseMessage]:
     messages: list[BaseMessage] = []
     for index, fields in enumerate(raw):
         try:
-            (message,) = convert_to_messages([dict(fields)])
-        except (ValueError, TypeError, NotImplementedError) as problem:
-            reason = str(problem).splitlines()[0]
+            (message,) = convert_to_messages([fields if isinstance(fields, BaseMessage) else dict(fields)])
+        except (ValueError, TypeError, AttributeError, LookupError, NotImplementedError) as problem:
+            reason = next(iter(str(problem).splitlines()), type(problem).__name__)
             raise InvalidRequest(f"input.messages[{index}] is not a message: {reason}") from problem
         if isinstance(message, SystemMessage):
             raise InvalidRequest(

@@ -6,12 +6,14 @@ An open file stays the same file whatever happens to its path.
 import asyncio
 import hashlib
 import io
+import logging
 import os
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Protocol
+from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from deerflow.domain.errors import Conflict, InvalidRequest, TooLarge
@@ -29,6 +31,10 @@ from deerflow.sandbox.files.files import (
 from deerflow.sandbox.files.mounts import ResolvedPath
 from deerflow.sandbox.files.traversal import FileStat
 from deerflow.sandbox.snapshots.copies import is_settled
+
+logger = logging.getLogger(__name__)
+
+CHUNK_BYTES = 1024 * 1024
 
 
 class ReadableFile(Protocol):
@@ -124,6 +130,48 @@ def open_file(resolved: ResolvedPath) -> OpenFile:
 
 MAX_ENTRIES = 1000
 EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+def hash_content(file: ReadableFile, prefix: bytes = b"") -> str:
+    """Return the SHA-256 of the content of a file, after a prefix."""
+    digest = hashlib.sha256(prefix)
+    offset = 0
+    while chunk := file.read(offset, CHUNK_BYTES):
+        offset += len(chunk)
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class FileCache:
+    """Folder of results that can be computed again; the oldest are removed above the limits."""
+
+    folder: Path
+    max_files: int
+    max_bytes: int
+
+    def load(self, name: str) -> bytes | None:
+        """Return a stored result, or None."""
+        try:
+            return (self.folder / name).read_bytes()
+        except OSError:
+            return None
+
+    def store(self, name: str, content: bytes) -> None:
+        """Store a result; a failure to do so is logged."""
+        try:
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+            unfinished = self.folder / f".{uuid4().hex}"
+            unfinished.write_bytes(content)
+            unfinished.replace(self.folder / name)
+            newest = sorted(self.folder.iterdir(), key=lambda each: each.stat().st_mtime_ns, reverse=True)
+            size = 0
+            for number, each in enumerate(newest):
+                size += each.stat().st_size
+                if number >= self.max_files or (number and size > self.max_bytes):
+                    each.unlink(missing_ok=True)
+        except OSError as problem:
+            logger.warning("a result in %s could not be cached: %s", self.folder.name, problem)
 
 
 async def list_folder_entries(files: LocalThreadFiles, path: str) -> Folder:

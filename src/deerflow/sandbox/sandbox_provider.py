@@ -24,6 +24,12 @@ class HostContext:
 
 
 IsolationTier = Literal["isolated", "container", "host", "none"]
+SandboxProblem = Literal[
+    "bubblewrap_missing", "bubblewrap_failed", "windows", "sandbox_exec_missing", "sandbox_exec_allowlist",
+    "engine_missing", "engine_unreachable", "image_missing", "image_allowlist", "container_failed",
+    "provisioner_unreachable",
+]  # fmt: skip
+"""Why commands cannot be isolated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +49,8 @@ class SandboxReport:
     detail: str
     problem: str | None = None
     remedy: str | None = None
+    code: SandboxProblem | None = None
+    """Code of the problem, for clients with sentences of their own."""
     limits: Sequence[SandboxLimit] = ()
     has_files: bool = True
     """False if threads have no files on this system."""
@@ -52,6 +60,27 @@ class SandboxReport:
     @property
     def runs_commands(self) -> bool:
         return self.tier != "none"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolboxState:
+    """Build state of the Python toolbox."""
+
+    status: Literal["ready", "building", "failed", "missing", "off"]
+    detail: str
+    """For operators."""
+    installed: int = 0
+    total: int = 0
+    """Number of packages, while it is being built."""
+
+
+@runtime_checkable
+class ToolboxOwner(Protocol):
+    """Provider whose sandboxes have a Python toolbox."""
+
+    async def toolbox_state(self) -> ToolboxState | None:
+        """Return the build state of the toolbox, None if these sandboxes have none."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

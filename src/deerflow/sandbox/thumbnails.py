@@ -6,23 +6,17 @@ Rendered thumbnails are cached next to the thread's files, keyed by the hash of 
 import asyncio
 import base64
 import binascii
-import hashlib
-import logging
 from datetime import UTC, datetime
 from pathlib import Path
-from uuid import uuid4
 
 from deerflow.domain.errors import SandboxError, UnusableFile
-from deerflow.sandbox.file_access import InMemoryFile, open_file
+from deerflow.sandbox.file_access import FileCache, InMemoryFile, hash_content, open_file
 from deerflow.sandbox.files.mounts import ResolvedPath
 from deerflow.sandbox.jobs.jobs import SandboxJob, SandboxJobResult, SandboxJobs
 
-logger = logging.getLogger(__name__)
-
 SIZES = (64, 128, 256, 512, 1024)
 MAX_PICTURE = 64 * 1024 * 1024
-MAX_CACHED = 500
-CHUNK_BYTES = 1024 * 1024
+MAX_CACHED, MAX_CACHED_BYTES = 500, 128 * 1024 * 1024
 SCRIPT = Path(__file__).with_name("draw_thumbnail.py").read_text(encoding="utf-8")
 THUMBNAIL_JOB = SandboxJob(
     SCRIPT, packages=("PIL",), seconds=20.0, memory_mb=512, file_mb=1, output_chars=4 * 1024 * 1024
@@ -34,7 +28,7 @@ class Thumbnails:
     """Thumbnails of one thread, cached in `folder`."""
 
     def __init__(self, folder: Path, jobs: SandboxJobs, thread_id: str, user_id: str) -> None:
-        self._folder = folder
+        self._cache = FileCache(folder, MAX_CACHED, MAX_CACHED_BYTES)
         self._jobs = jobs
         self._thread_id = thread_id
         self._user_id = user_id
@@ -48,10 +42,10 @@ class Thumbnails:
         """
         size = min((each for each in SIZES if each >= side), default=SIZES[-1])
         name = f"{await asyncio.to_thread(hash_file, resolved)}-{size}"
-        thumbnail = await asyncio.to_thread(self._load, name)
+        thumbnail = await asyncio.to_thread(self._cache.load, name)
         if thumbnail is None:
             thumbnail = await self._render(resolved, size)
-            await asyncio.to_thread(self._store, name, thumbnail)
+            await asyncio.to_thread(self._cache.store, name, thumbnail)
         return InMemoryFile(f"{resolved.parts[-1]}.webp", thumbnail, datetime.fromtimestamp(0, UTC), name)
 
     async def _render(self, resolved: ResolvedPath, side: int) -> bytes:
@@ -63,25 +57,6 @@ class Thumbnails:
         if thumbnail is None:
             raise UnusableFile(f"no thumbnail of {resolved.path!r}: {explain_failure(result)}")
         return thumbnail
-
-    def _load(self, name: str) -> bytes | None:
-        try:
-            return (self._folder / name).read_bytes()
-        except OSError:
-            return None
-
-    def _store(self, name: str, thumbnail: bytes) -> None:
-        """Store a thumbnail and remove the oldest above the limit."""
-        try:
-            self._folder.mkdir(mode=0o700, exist_ok=True)
-            unfinished = self._folder / f".{uuid4().hex}"
-            unfinished.write_bytes(thumbnail)
-            unfinished.replace(self._folder / name)
-            kept = sorted(self._folder.iterdir(), key=lambda each: each.stat().st_mtime_ns)
-            for old in kept[:-MAX_CACHED]:
-                old.unlink(missing_ok=True)
-        except OSError as problem:  # it is rendered again next time
-            logger.warning("a thumbnail could not be cached: %s", problem)
 
 
 def hash_file(resolved: ResolvedPath) -> str:
@@ -95,12 +70,7 @@ def hash_file(resolved: ResolvedPath) -> str:
         if file.size > MAX_PICTURE:
             limit = MAX_PICTURE // 1024**2
             raise UnusableFile(f"no thumbnail of {resolved.path!r}: it is larger than {limit} MB")
-        digest = hashlib.sha256()
-        offset = 0
-        while chunk := file.read(offset, CHUNK_BYTES):
-            offset += len(chunk)
-            digest.update(chunk)
-        return digest.hexdigest()
+        return hash_content(file)
     finally:
         file.close()
 

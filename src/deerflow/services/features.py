@@ -14,6 +14,7 @@ OFFERED = (
     "artifacts",
     "export",
     "feedback",
+    "file_previews",
     "input_polish",
     "mcp",
     "memory",

@@ -2,14 +2,15 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from deerflow.domain.errors import AddressRefused, InvalidRequest
+from deerflow.config.sections.base import Settings
+from deerflow.domain.errors import AddressRefused, Forbidden, InvalidRequest
 from deerflow.domain.identity import Principal
 from deerflow.models.check import CheckLimits, CheckReport, EndpointCheck
 from deerflow.models.connection import (
@@ -26,7 +27,6 @@ from deerflow.persistence.encryption import TokenCipher
 from deerflow.persistence.engine.database import Database
 from deerflow.persistence.queries import model_connections as rows
 from deerflow.sandbox.egress import EgressRefused, IPAddress, SystemResolver, canonical_host, is_public
-from deerflow.services.saved_models import SavedModels, associated_data, decrypt_key
 
 PRIVATE_NETWORKS = tuple(
     map(IPv4Network, ("10.0.0.0/8", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"))
@@ -70,6 +70,10 @@ class ModelConnection:
     key: KeyState
     updated_at: datetime
     models: Sequence[SavedModel]
+    is_shared: bool = False
+    """True if all users may use the models."""
+    is_own: bool = True
+    """False: another user shares it; its address is not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +92,10 @@ class ModelConnections:
 
     database: Database
     cipher: TokenCipher
-    saved: SavedModels
+    publish: Callable[[], Awaitable[None]]
+    """Adds the saved models to the model registry after a change."""
     environment: Mapping[str, str]
-    configured_names: Callable[[], frozenset[str]]
+    configured_names: Settings[frozenset[str]]
     """Returns the names of the models in `config.yaml`, which win."""
     resolve: Callable[[str], Awaitable[Sequence[str]]] = field(default_factory=SystemResolver)
     limits: CheckLimits = CheckLimits()
@@ -123,7 +128,8 @@ class ModelConnections:
         address = require_address(known, base_url)
         key = clean_key(key) or await self._find_key(who, known, address)
         guard = partial(check_host, self.resolve, allows_private=who.is_admin)
-        return await EndpointCheck(known, address, key, guard, self.limits).run(model)
+        check = EndpointCheck(known, address, key, guard, self.limits, is_public_only=not who.is_admin)
+        return await check.run(model)
 
     async def check_saved(self, who: Principal, connection_id: str, model: str | None = None) -> CheckReport:
         """Check a saved connection again, or raise `NotFound`."""
@@ -132,9 +138,27 @@ class ModelConnections:
         return await self.check(who, row.provider, row.base_url, None, tested)
 
     async def list(self, who: Principal) -> list[ModelConnection]:
-        """Return the connections of a user."""
-        found = await self.database.read(partial(rows.list_connections, owner=who.user_id))
-        return await asyncio.to_thread(lambda: [self._describe(row) for row in found])
+        """Return the connections of a user, then those that others share, without their addresses."""
+        found = await self.database.read(rows.list_connections)
+        own = [row for row in found if row.owner == who.user_id]
+        shared = [row for row in found if row.owner != who.user_id and row.is_shared]
+        described = await asyncio.to_thread(lambda: [self._describe(row) for row in (*own, *shared)])
+        return [*described[: len(own)], *(replace(each, base_url="", is_own=False) for each in described[len(own) :])]
+
+    async def share(self, who: Principal, connection_id: str, is_shared: bool) -> ModelConnection:
+        """Let all users use the models of a connection, or no longer.
+
+        Raises:
+            Forbidden: The user is no administrator.
+            NotFound: There is no such connection of the user.
+        """
+        await self._find(who, connection_id)  # a connection of another user is not found
+        if not who.is_admin:
+            raise Forbidden("only an administrator can share models")
+        change = partial(rows.share_connection, owner=who.user_id, connection_id=connection_id, is_shared=is_shared)
+        await self.database.write(change)
+        await self.publish()
+        return await self._find(who, connection_id)
 
     async def save(
         self, who: Principal, provider: str, base_url: str | None, key: str | None, models: Sequence[ModelToSave]
@@ -148,13 +172,15 @@ class ModelConnections:
         known = find_provider(provider, self.environment)
         address = normalize_address(require_address(known, base_url))
         await self._check_address(who, address)
+        if not who.is_admin and known.protocol != "openai" and address != known.base_url:
+            raise AddressRefused(f"only an administrator can use {known.title} at another address")
         if not models:
             raise InvalidRequest("choose at least one model")
         sealed = await self._seal(who, address, clean_key(key))
-        added = [self._to_row(known, each) for each in models]
+        added = [self._to_row(who, known, each) for each in models]
         change = partial(rows.save_connection, owner=who.user_id, provider=known.id, base_url=address)
         connection_id = await self.database.write(partial(change, sealed=sealed, added=added, now=datetime.now(UTC)))
-        await self.saved.publish()
+        await self.publish()
         return await self._find(who, connection_id)
 
     async def replace_key(self, who: Principal, connection_id: str, key: str) -> ModelConnection:
@@ -165,18 +191,18 @@ class ModelConnections:
             raise InvalidRequest("the key is empty")
         change = partial(rows.replace_key, owner=who.user_id, connection_id=connection_id, sealed=sealed)
         await self.database.write(partial(change, now=datetime.now(UTC)))
-        await self.saved.publish()
+        await self.publish()
         return await self._find(who, connection_id)
 
     async def remove(self, who: Principal, connection_id: str) -> None:
         """Delete a connection with its key and models, or raise `NotFound`."""
         await self.database.write(partial(rows.delete_connection, owner=who.user_id, connection_id=connection_id))
-        await self.saved.publish()
+        await self.publish()
 
     async def remove_model(self, who: Principal, name: str) -> None:
         """Delete a model, and its connection if that was the last one, or raise `NotFound`."""
         await self.database.write(partial(rows.delete_saved_model, owner=who.user_id, name=name))
-        await self.saved.publish()
+        await self.publish()
 
     async def _find(self, who: Principal, connection_id: str) -> ModelConnection:
         row = await self.database.read(partial(rows.find_connection, owner=who.user_id, connection_id=connection_id))
@@ -190,38 +216,40 @@ class ModelConnections:
             return None
         for row in await self.database.read(partial(rows.list_connections, owner=who.user_id)):
             if (row.provider, row.base_url) == (provider.id, wanted):
-                return await asyncio.to_thread(decrypt_key, self.cipher, row)
+                return await asyncio.to_thread(rows.decrypt_key, self.cipher, row)
         return None
 
     async def _seal(self, who: Principal, address: str, key: str | None) -> bytes | None:
         if key is None:
             return None
-        return await asyncio.to_thread(self.cipher.encrypt, key.encode(), associated_data(who.user_id, address))
+        return await asyncio.to_thread(self.cipher.encrypt, key.encode(), rows.associated_data(who.user_id, address))
 
     async def _check_address(self, who: Principal, address: str) -> None:
         try:
             await check_host(self.resolve, urlsplit(address).hostname or "", allows_private=who.is_admin)
         except OSError:
-            return  # a name that is unknown now may be known later
+            return  # a name that is unknown now may be known later; the connection checks it again
 
-    def _to_row(self, provider: ConnectionProvider, chosen: ModelToSave) -> rows.SavedModelRow:
+    def _to_row(self, who: Principal, provider: ConnectionProvider, chosen: ModelToSave) -> rows.SavedModelRow:
         model = chosen.model.strip()
         if not model or len(model) > 255 or not model.isprintable():
             raise InvalidRequest("the name of a model has 1 to 255 printable characters")
         observed = chosen.observed
         entry = describe_entry(provider, model, observed)
-        settings: dict[str, Any] = {"entry": entry, "tools": observed.tools}
+        settings: dict[str, Any] = {"entry": entry, "tools": observed.tools, rows.SAVED_BY_ADMIN: who.is_admin}
         return rows.SavedModelRow(model.removeprefix("models/"), model, settings)
 
     def _describe(self, row: rows.ConnectionRow) -> ModelConnection:
         key: KeyState = "none"
         if row.sealed is not None:
-            key = "unreadable" if decrypt_key(self.cipher, row) is None else "set"
-        taken = self.configured_names()
+            key = "unreadable" if rows.decrypt_key(self.cipher, row) is None else "set"
+        taken = self.configured_names.current
         titles = {provider.id: provider.title for provider in list_providers(self.environment)}
         models = [describe_model(saved, saved.name in taken) for saved in row.models]
         title = titles.get(row.provider, row.provider)
-        return ModelConnection(row.connection_id, row.provider, title, row.base_url, key, row.updated_at, models)
+        return ModelConnection(
+            row.connection_id, row.provider, title, row.base_url, key, row.updated_at, models, row.is_shared
+        )
 
 
 def describe_model(saved: rows.SavedModelRow, is_shadowed: bool) -> SavedModel:

@@ -48,6 +48,13 @@ def list_feedback(connection: Connection, thread_id: str, run_id: str, owner: st
     return [to_feedback(row) for row in connection.execute(query.order_by(feedback.c.created_at))]
 
 
+def list_thread_feedback(connection: Connection, thread_id: str, owner: str) -> Sequence[RunFeedback]:
+    """Return the owner's feedback on all runs of a thread, oldest first, or raise `NotFound`."""
+    find_thread(connection, thread_id, owner)
+    query = select(feedback).where(feedback.c.thread_id == thread_id, feedback.c.owner == owner)
+    return [to_feedback(row) for row in connection.execute(query.order_by(feedback.c.created_at))]
+
+
 def count_feedback(connection: Connection, thread_id: str, run_id: str, owner: str) -> RunFeedbackStats:
     """Return the numbers of ratings of a run, or raise `NotFound`."""
     find_run(connection, thread_id, run_id, owner)
@@ -127,7 +134,11 @@ def store_page(
         new = {"text_hash": page.text_hash, "chars": page.chars, "text": text}
         connection.execute(insert(texts), {**owned, **new})
         has_text = True
-    connection.execute(insert(pages), {**owned, **{name: getattr(page, name) for name in PAGE_FIELDS}})
+    # The thread is locked, so the position is above those of its other pages.
+    of_thread = match_thread(pages, owner, thread_id)
+    position = select(func.coalesce(func.max(pages.c.position), 0) + 1).where(of_thread).scalar_subquery()
+    row = {**owned, **{name: getattr(page, name) for name in PAGE_FIELDS}}
+    connection.execute(insert(pages).values(position=position), row)
     return replace(page, is_kept=has_text)
 
 
@@ -143,7 +154,7 @@ def list_pages(
 ) -> Sequence[PageSnapshot]:
     """Return the pages of a thread, oldest first, or raise `NotFound`."""
     find_thread(connection, thread_id, owner)
-    order = select_pages(owner, thread_id).order_by(pages.c.fetched_at, pages.c.snapshot_id)
+    order = select_pages(owner, thread_id).order_by(pages.c.position, pages.c.snapshot_id)
     return [to_snapshot(row) for row in connection.execute(order.limit(limit).offset(offset))]
 
 

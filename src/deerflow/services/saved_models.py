@@ -5,14 +5,16 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from deerflow.config.loader.files import FileStamp, replace_file
+from deerflow.config.sections.memory import LOCAL_PROVIDERS, EmbeddingConfig
 from deerflow.config.sections.models import ModelConfig
 from deerflow.domain.errors import InvalidRequest
-from deerflow.domain.identity import new_id
+from deerflow.domain.identity import LOCAL_USER, new_id
 from deerflow.models.connection import find_provider, make_model_config
-from deerflow.persistence.encryption import DecryptionError, TokenCipher
+from deerflow.persistence.encryption import TokenCipher
 from deerflow.persistence.engine.database import Database
 from deerflow.persistence.queries import model_connections as rows
 
@@ -36,13 +38,18 @@ class SavedModels:
     remember_secrets: Callable[[Sequence[str]], None] = field(repr=False)
     """Receives the keys, which are then masked in logs and errors."""
     clock: Callable[[], float] = time.monotonic
+    embedding: EmbeddingConfig | None = None
+    """Embedding model that an administrator has connected, with its key."""
     _models: Mapping[str, tuple[ModelConfig, ...]] = field(default_factory=dict)
+    _shared: tuple[ModelConfig, ...] = ()
     _stamp: FileStamp | None = None
     _read_at: float = 0.0
 
     def get(self, owner: str) -> tuple[ModelConfig, ...]:
-        """Return the models of a user as they were last read."""
-        return self._models.get(owner, ())
+        """Return the models of a user as they were last read, then those that administrators share."""
+        own = self._models.get(owner, ())
+        names = {model.name for model in own}
+        return own + tuple(model for model in self._shared if model.name not in names)
 
     async def refresh(self) -> None:
         """Read the models again if another process has changed them. Looks at one file, and rarely at the database."""
@@ -62,19 +69,26 @@ class SavedModels:
 
     async def _read(self, stamp: FileStamp) -> None:
         found = await self.database.read(rows.list_connections)
-        models, keys = await asyncio.to_thread(self._decrypt, found) if found else ({}, [])
-        self._models, self._stamp, self._read_at = models, stamp, self.clock()
-        self.remember_secrets(keys)
+        read = await asyncio.to_thread(self._decrypt, found)
+        self._models, self._shared, self.embedding = read.models, read.shared, read.embedding
+        self._stamp, self._read_at = stamp, self.clock()
+        self.remember_secrets(read.keys)
 
-    def _decrypt(self, found: Sequence[rows.ConnectionRow]) -> tuple[dict[str, tuple[ModelConfig, ...]], list[str]]:
+    def _decrypt(self, found: Sequence[rows.ConnectionRow]) -> "ReadModels":
         models: dict[str, tuple[ModelConfig, ...]] = {}
-        keys = []
+        shared: tuple[ModelConfig, ...] = ()
+        keys, embedding = [], None
         for row in found:
-            key = decrypt_key(self.cipher, row)
+            key = rows.decrypt_key(self.cipher, row)
             if key is not None:
                 keys.append(key)
-            models[row.owner] = models.get(row.owner, ()) + tuple(self._build(row, key))
-        return models, keys
+            if row.owner == rows.EMBEDDING_OWNER:
+                embedding = make_embedding_config(row, key)
+                continue
+            built = tuple(self._build(row, key))
+            models[row.owner] = models.get(row.owner, ()) + built
+            shared += built if row.is_shared else ()
+        return ReadModels(models, shared, embedding, keys)
 
     def _build(self, row: rows.ConnectionRow, key: str | None) -> Sequence[ModelConfig]:
         built = []
@@ -82,23 +96,32 @@ class SavedModels:
             try:
                 provider = find_provider(row.provider, self.environment)
                 entry = saved.settings.get("entry", {})
-                built.append(make_model_config(provider, row.base_url, key, saved.name, saved.model, entry))
+                make = partial(make_model_config, is_public_only=is_public_only(row, saved))
+                built.append(make(provider, row.base_url, key, saved.name, saved.model, entry))
             except (InvalidRequest, ValueError) as problem:  # saved by a newer version
                 logger.error("saved model %r is left out: %s", saved.name, type(problem).__name__)
         return built
 
 
-def decrypt_key(cipher: TokenCipher, row: rows.ConnectionRow) -> str | None:
-    """Return the key of a connection; None if it has none, or one that cannot be decrypted. Blocks."""
-    if row.sealed is None:
-        return None
-    try:
-        return cipher.decrypt(row.sealed, associated_data(row.owner, row.base_url)).decode()
-    except DecryptionError as problem:
-        logger.error("the key of model connection %s cannot be decrypted: %s", row.connection_id, problem)
-        return None
+@dataclass(frozen=True, slots=True)
+class ReadModels:
+    """Models by owner, those that are shared, the embedding model, and all keys."""
+
+    models: Mapping[str, tuple[ModelConfig, ...]]
+    shared: tuple[ModelConfig, ...]
+    embedding: EmbeddingConfig | None
+    keys: Sequence[str] = field(repr=False)
 
 
-def associated_data(owner: str, base_url: str) -> str:
-    """Return the associated data of an encrypted key: it is useless for another user or address."""
-    return f"model connection\0{owner}\0{base_url}"
+def is_public_only(row: rows.ConnectionRow, saved: rows.SavedModelRow) -> bool:
+    """Return whether a model may be at public addresses only: one that was not saved by an administrator."""
+    return not saved.settings.get(rows.SAVED_BY_ADMIN, row.owner == LOCAL_USER.user_id)
+
+
+def make_embedding_config(row: rows.ConnectionRow, key: str | None) -> EmbeddingConfig | None:
+    """Return the settings of the saved embedding model; None if its key cannot be read."""
+    if row.provider in LOCAL_PROVIDERS:
+        return EmbeddingConfig.model_validate({"provider": row.provider})
+    if not row.models or (row.sealed is not None and key is None):
+        return None
+    return EmbeddingConfig(base_url=row.base_url, model=row.models[-1].model, api_key=key)

@@ -1,26 +1,53 @@
 """Token usage and cost: recorded at the end of a run, summed by thread, model, caller and day."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from decimal import Decimal
 from functools import partial
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from deerflow.budget.pricing import Spending, add_cost, sum_spending
 from deerflow.config.sections.models import PricingConfig
 from deerflow.domain.errors import InvalidRequest
 from deerflow.domain.identity import Principal
 from deerflow.domain.runs import RunRecord, RunStatus
 from deerflow.domain.threads import DiscardedHistory
-from deerflow.domain.usage import LEAD_AGENT, PrefixCacheUsage, TokenCounts, UsageEntry, UsageOrigin
+from deerflow.domain.usage import LEAD_AGENT, PrefixCacheUsage, TokenCounts, UsageEntry, UsageOrigin, sum_counts
+from deerflow.models.usage import compute_cost, to_amount
 from deerflow.persistence.engine.database import Database
 from deerflow.persistence.queries import usage as rows
 from deerflow.persistence.queries.events import WriteFunction
 from deerflow.persistence.queries.threads import find_thread
 from deerflow.persistence.queries.transactions import record_run_result
-from deerflow.persistence.queries.usage import RunWithTitle, count_runs, count_threads, list_runs_by_owner
-from deerflow.runtime.runs.job import Job
-from deerflow.runtime.runs.timeline import Timeline
+from deerflow.persistence.queries.usage import RunWithTitle, UsageTotal, count_runs, count_threads, list_runs_by_owner
+from deerflow.runtime.runs.job import Job, Timeline
+
+MAX_STORED_COST = 2**53
+MAX_THREADS = 50
+"""Number of threads in a list of those that used most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """Exact amount of a currency."""
+
+    amount: Decimal
+    currency: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """Usage of some calls and its known cost."""
+
+    counts: TokenCounts
+    costs: Sequence[Money] = ()
+    """One per currency, as far as prices are known."""
+    unpriced_tokens: int = 0
+
+    @property
+    def cost(self) -> Money | None:
+        """Return the total cost; None when a price is unknown or several currencies are involved."""
+        return self.costs[0] if len(self.costs) == 1 and not self.unpriced_tokens else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +78,15 @@ class ThreadUsage:
 
 
 @dataclass(frozen=True, slots=True)
+class ThreadShare:
+    """Spending of one thread; that of all deleted threads has no id."""
+
+    thread_id: str | None
+    title: str | None
+    spending: Spending
+
+
+@dataclass(frozen=True, slots=True)
 class DailyUsage:
     """Usage of an owner in the latest days, oldest first; days without usage are included."""
 
@@ -58,6 +94,8 @@ class DailyUsage:
     by_day: Sequence[UsageShare]
     by_model: Sequence[UsageShare]
     by_caller: Sequence[UsageShare]
+    by_thread: Sequence[ThreadShare]
+    """The threads that used most, most first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +207,17 @@ class UsageService:
             [UsageShare(day.isoformat(), self._sum(by_day.get(day.isoformat(), []), owner)) for day in dates],
             self._shares(sums, owner, lambda each: each.model),
             self._shares(sums, owner, lambda each: each.caller),
+            await self._list_threads(owner, since),
         )
+
+    async def _list_threads(self, owner: str, since: datetime) -> Sequence[ThreadShare]:
+        sums = await self._database.read(partial(rows.sum_usage_by_thread, owner=owner, since=since))
+        by_thread = group_by_name(sums, lambda each: each.thread_id or "")
+        spent = [(thread_id or None, self._sum(group, owner)) for thread_id, group in by_thread.items()]
+        spent.sort(key=lambda each: each[1].counts.total_tokens, reverse=True)
+        shown = [thread_id for thread_id, _ in spent[:MAX_THREADS] if thread_id]
+        titles = await self._database.read(partial(rows.read_titles, owner=owner, thread_ids=shown))
+        return [ThreadShare(id_, titles.get(id_ or ""), spending) for id_, spending in spent[:MAX_THREADS]]
 
     def _sum(self, sums: Sequence[rows.UsageTotal], owner: str) -> Spending:
         return sum_spending(sums, self._prices(owner))
@@ -206,3 +254,34 @@ def find_zone(name: str) -> tzinfo:
 def to_day(quarter: int, zone: tzinfo) -> date:
     """Return the day of a quarter of an hour."""
     return datetime.fromtimestamp(quarter * rows.QUARTER // 1_000_000, zone).date()
+
+
+def add_cost(entry: UsageEntry, prices: Mapping[str, PricingConfig]) -> UsageEntry:
+    """Return `entry` with its cost, if the price is known."""
+    pricing = prices.get(entry.model)
+    if pricing is None or not entry.counts.total_tokens:
+        return entry
+    cost = compute_cost(entry.counts, pricing)
+    # A cost too large for the column is computed when it is read.
+    return replace(entry, cost=cost, currency=pricing.currency) if cost < MAX_STORED_COST else entry
+
+
+def sum_spending(sums: Sequence[UsageTotal], prices: Mapping[str, PricingConfig]) -> Spending:
+    """Return the total of `sums`. Usage without a price at the time is valued at the current price, if there is one."""
+    costs: dict[str, int] = {}
+    unpriced = 0
+    for each in (add_current_cost(one, prices) for one in sums):
+        if each.cost is None or each.currency is None:
+            unpriced += each.counts.total_tokens
+        else:
+            costs[each.currency] = costs.get(each.currency, 0) + each.cost
+    money = [Money(to_amount(cost), currency) for currency, cost in sorted(costs.items())]
+    return Spending(sum_counts(each.counts for each in sums), money, unpriced)
+
+
+def add_current_cost(each: UsageTotal, prices: Mapping[str, PricingConfig]) -> UsageTotal:
+    """Return a sum with its cost at the current price, if it has none yet."""
+    pricing = prices.get(each.model)
+    if each.cost is not None or pricing is None or not each.counts.total_tokens:
+        return each
+    return replace(each, cost=compute_cost(each.counts, pricing), currency=pricing.currency)

@@ -1,16 +1,19 @@
-"""Data of users: their profile, which agents read, and a key-value store for clients."""
+"""Data of users: their profile, a key-value store for clients, feedback, and permissions of tools in threads."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from hashlib import sha256
 
-from deerflow.domain.errors import InvalidRequest
+from deerflow.domain.errors import InvalidRequest, NotFound
 from deerflow.domain.identity import Principal, new_id
 from deerflow.domain.runs import Rating, RunFeedback, RunFeedbackStats
 from deerflow.domain.threads import Namespace, StoredItem, check_namespace
+from deerflow.domain.tools import ToolPermission
 from deerflow.persistence.engine.database import Database
+from deerflow.persistence.queries.threads import find_thread
 from deerflow.services import queries as rows
 from deerflow.services.queries import read_profile, write_profile
 
@@ -128,6 +131,10 @@ class FeedbackService:
         query = partial(rows.list_feedback, thread_id=thread_id, run_id=run_id, owner=who.user_id)
         return await self.database.read(query)
 
+    async def list_thread(self, thread_id: str, who: Principal) -> Sequence[RunFeedback]:
+        """Return the feedback on all runs of a thread, oldest first."""
+        return await self.database.read(partial(rows.list_thread_feedback, thread_id=thread_id, owner=who.user_id))
+
     async def stats(self, thread_id: str, run_id: str, who: Principal) -> RunFeedbackStats:
         """Return the numbers of positive and negative ratings of a run."""
         query = partial(rows.count_feedback, thread_id=thread_id, run_id=run_id, owner=who.user_id)
@@ -137,3 +144,84 @@ class FeedbackService:
         """Delete one feedback entry on a run, or all."""
         change = partial(rows.delete_feedback, thread_id=thread_id, run_id=run_id, owner=who.user_id)
         await self.database.write(partial(change, feedback_id=feedback_id))
+
+
+MAX_PERMISSIONS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class GrantedPermission:
+    """Permission of a thread as it is stored."""
+
+    permission_id: str
+    permission: ToolPermission
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionService:
+    """Tool calls that users have allowed in a thread. They are deleted with the thread, and a copy has none.
+
+    Every method is restricted to the threads of `who`, and raises `NotFound` for others.
+    """
+
+    database: Database
+
+    async def list(self, thread_id: str, who: Principal) -> Sequence[GrantedPermission]:
+        """Return the permissions of a thread, oldest first."""
+        await self.database.read(partial(find_thread, thread_id=thread_id, owner=who.user_id))
+        items = await KeyValueStore(self.database).search(
+            who, permission_namespace(thread_id), {}, MAX_PERMISSIONS, offset=0
+        )
+        return [GrantedPermission(item.key, to_permission(item.value), item.created_at) for item in items]
+
+    async def revoke(self, thread_id: str, who: Principal, permission_id: str) -> None:
+        """Delete a permission; the next such call needs approval again.
+
+        Raises:
+            NotFound: There is no such permission.
+        """
+        if permission_id not in [given.permission_id for given in await self.list(thread_id, who)]:
+            raise NotFound(f"thread {thread_id!r} has no permission {permission_id!r}")
+        await KeyValueStore(self.database).delete(who, permission_namespace(thread_id), permission_id)
+
+    def for_thread(self, thread_id: str, owner: str) -> "StoredPermissions":
+        """Return the permissions of a thread for its runs."""
+        return StoredPermissions(KeyValueStore(self.database), thread_id, Principal(owner))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPermissions:
+    """Permissions of one thread, read again for every call: they may be revoked while a run is active."""
+
+    store: KeyValueStore
+    thread_id: str
+    who: Principal
+
+    async def allows(self, wanted: ToolPermission) -> bool:
+        """Return whether the user has allowed such calls."""
+        found = await self.store.get(self.who, permission_namespace(self.thread_id), permission_key(wanted))
+        return found is not None and to_permission(found.value) == wanted
+
+    async def grant(self, permission: ToolPermission) -> None:
+        """Allow such calls in the thread from now on."""
+        value = {"tool": permission.tool, "rule": permission.rule, "hosts": [*permission.hosts]}
+        await self.store.put(self.who, permission_namespace(self.thread_id), permission_key(permission), value)
+
+
+def permission_namespace(thread_id: str) -> Sequence[str]:
+    """Return the namespace of the store for the permissions of a thread, which is deleted with it."""
+    return ("threads", thread_id, "permissions")
+
+
+def permission_key(permission: ToolPermission) -> str:
+    """Return the id of a permission: equal permissions have the same."""
+    parts = (permission.tool, permission.rule, *permission.hosts)
+    return sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def to_permission(value: Mapping[str, object]) -> ToolPermission:
+    """Return a stored value as a permission."""
+    hosts = value.get("hosts")
+    names = tuple(str(host) for host in hosts) if isinstance(hosts, list) else ()
+    return ToolPermission(str(value.get("tool", "")), str(value.get("rule", "")), names)

@@ -37,7 +37,7 @@ from acp.schema import (
     ToolKind,
 )
 
-from deerflow.client.events import CLARIFICATION_TOOL, extract_text
+from deerflow.client.runs import CLARIFICATION_TOOL, extract_text
 from deerflow.domain.errors import InvalidRequest
 from deerflow.serving.acp_projects import EditorProject
 from deerflow.serving.turns import (

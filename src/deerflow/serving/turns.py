@@ -8,13 +8,12 @@ from typing import Any, Literal
 
 import orjson
 
-from deerflow.client.events import CLARIFICATION_TOOL, extract_text
-from deerflow.client.runs import has_action_requests
+from deerflow.client.runs import CLARIFICATION_TOOL, extract_text, has_action_requests
 from deerflow.domain.errors import NotFound
 from deerflow.domain.identity import Principal
 from deerflow.domain.runs import Resume, RunEvent, RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness
-from deerflow.runtime.journal.chunks import REASONING
+from deerflow.runtime.journal.serialization import REASONING
 
 TASK_TEXTS = MappingProxyType(
     {

@@ -13,8 +13,7 @@ from deerflow.config.loader.files import O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK, repl
 from deerflow.domain.errors import SkillInvalid
 from deerflow.domain.identity import check_user_id
 from deerflow.skills.contract import read_contract
-from deerflow.skills.format import MAX_SKILL_BYTES, SKILL_FILE, parse_skill
-from deerflow.skills.skill import Category, RejectedSkill, Skill
+from deerflow.skills.format import MAX_SKILL_BYTES, SKILL_FILE, Category, RejectedSkill, Skill, parse_skill
 
 logger = logging.getLogger(__name__)
 

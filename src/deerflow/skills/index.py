@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
+from deerflow.config.sections.base import Settings
 from deerflow.skills.folders import DiscoveredSkills, compute_fingerprint, custom_root, find_skills
-from deerflow.skills.skill import Category, RejectedSkill, Skill, SkillSet
+from deerflow.skills.format import Category, RejectedSkill, Skill, SkillSet
 
 CHANGE_EVENTS = 0x002 | 0x008 | 0x040 | 0x080 | 0x100 | 0x200 | 0x400 | 0x800
 """inotify events: modify, close after write, move, create, delete, and delete or move of the folder itself.
@@ -89,7 +90,7 @@ def open_folder_watcher() -> FolderWatcher | None:
     return FolderWatcher(descriptor, libc) if descriptor >= 0 else None
 
 
-Switches = Callable[[], Mapping[str, bool]]
+Switches = Settings[Mapping[str, bool]]
 """Enabled flags by skill name. Skills that are not listed are enabled."""
 
 
@@ -122,7 +123,7 @@ class SkillIndex:
         self,
         builtin_root: Path,
         home: Path,
-        switches: Switches = lambda: MappingProxyType({}),
+        switches: Switches | None = None,
         watcher: FolderWatcher | None = None,
         on_custom_read: Callable[[Path], object] = str,
         project_root: Path | None = None,
@@ -134,7 +135,7 @@ class SkillIndex:
         """
         self._builtin_root = builtin_root
         self._home = home
-        self._switches = switches
+        self._switches = switches or Settings(lambda: MappingProxyType({}))
         self._watcher = watcher
         self._on_custom_read = on_custom_read
         self._project_roots = find_project_roots(project_root, builtin_root) if project_root is not None else {}
@@ -220,7 +221,7 @@ class SkillIndex:
         return self._watcher is None or self._watcher.watch(folder, root)
 
     def _merge(self, owner: str, discovered: list[DiscoveredSkills]) -> SkillSet:
-        switches = self._switches()
+        switches = self._switches.current
         key = (*discovered, tuple(sorted(switches.items())))
         known = self._sets.get(owner)
         if known is None or known[0] != key:

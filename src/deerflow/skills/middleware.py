@@ -25,7 +25,7 @@ from deerflow.agent_support.replies import (
     iter_current_turn,
     make_hidden_message,
 )
-from deerflow.agent_support.thread_state import ActiveSkill, ThreadState
+from deerflow.agent_support.thread_state import ActiveSkill, ThreadState, read_value
 from deerflow.domain.context import RunContext, find_run_context
 from deerflow.domain.errors import SkillInvalid
 from deerflow.domain.skills import SkillMetadata
@@ -69,7 +69,7 @@ def get_original_messages(request: Request) -> list[AnyMessage]:
 
 def get_recorded_skills(state: Mapping[str, Any]) -> Sequence[ActiveSkill]:
     """Return the skills recorded in the thread state."""
-    return state.get("skill_context") or ()
+    return read_value(state, "skill_context") or ()
 
 
 def find_requested_skill(

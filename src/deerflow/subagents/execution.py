@@ -56,12 +56,12 @@ class TaskExecution:
     """Stop reason of the latest reply."""
     usage: TokenCounts = TokenCounts()
 
-    async def run(self, context: RunContext, inherited: InheritedState) -> TaskOutcome:
-        """Run the task, report its progress and return the outcome."""
+    async def run(self, context: RunContext | None, inherited: InheritedState) -> TaskOutcome:
+        """Run the task, report its progress and return the outcome. `context` is None outside of a harness."""
         started_at = time.monotonic()
         config = self.subagent.config
         self.report("task_started", subagent_type=config.name, prompt=self.order.prompt)
-        about = context.trace_id, config.name, self.order.task_id
+        about = context.trace_id if context else None, config.name, self.order.task_id
         logger.info("[trace=%s] subagent %s starting task %s", *about)
         outcome = await self._run_bounded(context, inherited)
         done = replace(
@@ -75,7 +75,7 @@ class TaskExecution:
         logger.info("[trace=%s] subagent %s: task %s %s after %.1f s", *about, done.status, done.duration_s)
         return done
 
-    async def _run_bounded(self, context: RunContext, inherited: InheritedState) -> TaskOutcome:
+    async def _run_bounded(self, context: RunContext | None, inherited: InheritedState) -> TaskOutcome:
         config = self.subagent.config
         limit = asyncio.timeout(config.timeout_seconds)
         try:
@@ -94,7 +94,8 @@ class TaskExecution:
         except Exception as error:
             if limit.expired():
                 return TaskOutcome("timed_out", self.answer, f"it took longer than {config.timeout_seconds:g} s")
-            logger.exception("[trace=%s] subagent failed in run %s", context.trace_id, context.run_id)
+            run = (context.trace_id, context.run_id) if context else (None, None)
+            logger.exception("[trace=%s] subagent failed in run %s", *run)
             return TaskOutcome("failed", self.answer, str(error) or type(error).__name__)
 
     @property
@@ -102,7 +103,7 @@ class TaskExecution:
         limit = self.subagent.config.max_turns
         return max(1, min(self.order.max_turns or limit, limit))
 
-    async def _stream(self, context: RunContext, inherited: InheritedState) -> None:
+    async def _stream(self, context: RunContext | None, inherited: InheritedState) -> None:
         options: RunnableConfig = {
             "recursion_limit": STEPS_PER_TURN * self._max_turns,
             "run_name": self.subagent.config.name,

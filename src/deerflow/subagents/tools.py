@@ -7,6 +7,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextvars import copy_context
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -21,11 +22,13 @@ from langgraph.types import Command
 from pydantic import Field, create_model
 
 from deerflow.agent_support.tools import as_tool, format_size, require_run_context
-from deerflow.domain.context import RunContext
+from deerflow.domain.context import RunContext, find_run_context
 from deerflow.domain.errors import FileProblem, InvalidRequest
 from deerflow.domain.files import OUTPUTS, ThreadFiles
 from deerflow.domain.subagents import BatchRequest, InheritedState, ItemOutcome, Subagents, TaskOutcome, TaskRequest
 from deerflow.domain.tools import resumable
+from deerflow.subagents.execution import Subagent, TaskExecution
+from deerflow.subagents.executor import in_new_context
 
 INHERITED = ("sandbox", "thread_data", "skill_context", "promoted", "untrusted")
 BRIEF_CHARS = 2_000
@@ -43,6 +46,32 @@ OUTCOME_TEXTS = MappingProxyType(
 def build_task_tool(subagent_types: Sequence[str]) -> BaseTool:
     """Return the `task` tool for the given subagent types."""
     return restrict_subagent_types(as_tool(task), subagent_types)
+
+
+def build_standalone_task_tool(subagent: Subagent) -> BaseTool:
+    """Return the `task` tool of an agent that is not part of a harness: it runs `subagent` itself.
+
+    In a run with subagents, these are used.
+    """
+
+    async def execute(
+        description: str,
+        prompt: str,
+        subagent_type: str,
+        runtime: ToolRuntime[RunContext],
+        max_turns: int | None = None,
+    ) -> ToolMessage:
+        run = find_run_context(runtime.context)
+        if run is not None and run.subagents is not None:
+            return await task(description, prompt, subagent_type, runtime, max_turns)
+        order = TaskRequest(runtime.tool_call_id or "", description, prompt, subagent_type, max_turns)
+        inherited = InheritedState(inherit_state(runtime.state), find_tracers())
+        # The task has a context of its own, in which the stream of the lead agent is unknown.
+        outer = copy_context()
+        execution = TaskExecution(order, subagent, lambda event: outer.run(runtime.stream_writer, event))
+        return build_task_message(order, await in_new_context(execution.run(run, inherited)))
+
+    return build_task_tool([subagent.config.name]).model_copy(update={"coroutine": execute})
 
 
 def restrict_subagent_types(tool: BaseTool, subagent_types: Sequence[str]) -> BaseTool:
@@ -86,8 +115,12 @@ def get_subagents(runtime: ToolRuntime[RunContext]) -> tuple[Subagents, Inherite
     subagents = require_run_context(runtime).subagents
     if subagents is None:
         raise InvalidRequest("work cannot be given to others here; do it yourself")
-    state: Mapping[str, object] = runtime.state
-    return subagents, InheritedState({key: state[key] for key in INHERITED if state.get(key)}, find_tracers())
+    return subagents, InheritedState(inherit_state(runtime.state), find_tracers())
+
+
+def inherit_state(state: Mapping[str, object]) -> dict[str, object]:
+    """Return the values of the state that subagents inherit."""
+    return {key: state[key] for key in INHERITED if state.get(key)}
 
 
 def find_tracers() -> AsyncCallbackManager | None:

@@ -7,8 +7,7 @@ async with ScriptedServer(["Hello", RateLimited(retry_after=2), CutAfter(3)]) as
 """
 
 from deerflow.testing.fake_sandbox import FakeSandbox, FakeSandboxProvider
-from deerflow.testing.obedient_model import ObedientModel
-from deerflow.testing.scripted_model import ModelCall, ScriptedModel
+from deerflow.testing.scripted_model import ModelCall, ObedientModel, ScriptedModel
 from deerflow.testing.scripted_server import ScriptedServer, ServerRequest
 from deerflow.testing.turns import (
     Answer,

@@ -18,7 +18,7 @@ from deerflow.domain.sandbox import (
 )
 from deerflow.sandbox.files.files import MAX_READ_BYTES
 from deerflow.sandbox.files.mounts import AREAS, TEMPORARY, Mount, ResolvedPath, resolve_path
-from deerflow.sandbox.local.search import is_excluded
+from deerflow.sandbox.local.sandbox import is_excluded
 from deerflow.sandbox.sandbox_provider import HostContext, SandboxComponent, SandboxReport
 
 NO_PATH = Path("/nonexistent")

@@ -1,9 +1,11 @@
 """Scripted server with the OpenAI chat completions API."""
 
 import asyncio
+import re
 import ssl
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeAlias
@@ -18,6 +20,18 @@ DONE = b"data: [DONE]\n\n"
 CREATED = 1_700_000_000
 TITLE_PROMPT = "Give this conversation a title"
 """Beginning of requests for the title of a thread."""
+SYNONYMS = ("boss", "director", "heads", "leads", "manager", "supervisor"), ("cost", "fee", "paid", "price")
+DIMENSIONS = 256
+
+
+def embed_text(text: str) -> list[float]:
+    """Return the sum of hashed words as a vector; words of one group of `SYNONYMS` are the same."""
+    vector = [0.0] * DIMENSIONS
+    for word in re.findall(r"\w+", text.lower()):
+        group = next((words[0] for words in SYNONYMS if word in words), word)
+        for at, byte in enumerate(blake2b(group.encode(), digest_size=DIMENSIONS // 8).digest() * 8):
+            vector[at] += 1.0 if byte >> (at // (DIMENSIONS // 8)) & 1 else -1.0
+    return vector
 
 
 def stream_frames(answer: Answer, *, completion_id: str, model: str, with_usage: bool) -> list[bytes]:
@@ -117,7 +131,7 @@ def is_title_request(body: Mapping[str, Any]) -> bool:
 
 
 class ScriptedServer:
-    """Server for `/v1/chat/completions` (streamed or not) and `/v1/models` on a free local port.
+    """Server for `/v1/chat/completions` (streamed or not), `/v1/embeddings` and `/v1/models` on a free local port.
 
     `async with ScriptedServer(["Hello", RateLimited(retry_after=2)]) as server` — one turn per request: a text,
     an `Answer`, a fault, or a function from the request to one of these. With `endless`, the last turn repeats.
@@ -155,6 +169,8 @@ class ScriptedServer:
         self._streams = streams
         self._reports_usage = reports_usage
         self.rejected_keys: list[str] = []
+        self.embedded = 0
+        """Number of texts that were embedded."""
         self._released = asyncio.Event()
         self._frames: dict[tuple[Answer, str, bool], list[bytes]] = {}
         self._runner: web.AppRunner | None = None
@@ -182,6 +198,7 @@ class ScriptedServer:
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=64 * 2**20)
         app.router.add_post("/v1/chat/completions", self._complete)
+        app.router.add_post("/v1/embeddings", self._embed)
         if self._listing is not False:
             app.router.add_get("/v1/models", self._list_models)
         # Without handler_cancellation, a stalled response would not notice that its client disconnected.
@@ -210,6 +227,16 @@ class ScriptedServer:
             return await self._send_raw(self._listing, request)
         entries = [{"id": name, "object": "model", "owned_by": "script"} for name in self._models]
         return _json({"object": "list", "data": entries})
+
+    async def _embed(self, request: web.Request) -> web.StreamResponse:
+        if refusal := self._refuse_key(request):
+            return refusal
+        body = orjson.loads(await request.read())
+        texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
+        self.embedded += len(texts)
+        vectors = await asyncio.to_thread(lambda: [embed_text(text) for text in texts])
+        data = [{"object": "embedding", "index": at, "embedding": vector} for at, vector in enumerate(vectors)]
+        return _json({"object": "list", "model": body["model"], "data": data})
 
     def _refuse_key(self, request: web.Request) -> web.Response | None:
         sent = request.headers.get("Authorization", "").removeprefix("Bearer ")

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from deerflow.testing.scripted_server import ScriptedServer, ServerRequest
+from deerflow.testing.scripted_server import ScriptedServer, ServerRequest, is_title_request
 from deerflow.testing.turns import Answer, ToolRequest
 
 
@@ -29,6 +29,8 @@ async def _serve(port: int, tokens: int, delay_s: float, calls: Sequence[tuple[s
     answer = Answer(tuple(f"word{number} " for number in range(tokens)), delay_s=delay_s)
 
     def turn(request: ServerRequest) -> Answer:
+        if is_title_request(request.body):
+            return Answer(("Something long",))
         done = _results_this_turn(request)
         if not request.body.get("tools") or done >= len(calls):
             return answer
@@ -36,7 +38,7 @@ async def _serve(port: int, tokens: int, delay_s: float, calls: Sequence[tuple[s
         request_id = f"call_{len(request.messages)}"
         return Answer(calls=(ToolRequest(name, json.dumps(arguments), id=request_id),), delay_s=delay_s)
 
-    async with ScriptedServer([turn], endless=True, port=port) as server:
+    async with ScriptedServer([turn], endless=True, titles=True, port=port) as server:
         sys.stdout.write(f"{server.base_url}\n")
         sys.stdout.flush()
         await asyncio.Event().wait()

@@ -19,8 +19,6 @@ from deerflow.domain.context import RunContext
 from deerflow.domain.tools import MCP_SOURCE, SERVER, SOURCE, read_only
 from deerflow.tools.assembly import ToolSet, get_preference
 
-TOOL_SEARCH = "tool_search"
-
 
 class SearchableTool(Protocol):
     """A tool that can be searched for."""

@@ -4,7 +4,7 @@ import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
 import type { Schemas } from "@/api/wire";
 
 export type Agent = Required<
-  Pick<Schemas["Agent"], "name" | "description" | "model" | "tool_groups" | "soul">
+  Pick<Schemas["Agent"], "name" | "description" | "model" | "tool_groups" | "skills" | "starters" | "soul">
 >;
 
 export interface AgentsApi {

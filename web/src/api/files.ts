@@ -1,5 +1,6 @@
 /** Uploads, suggestions and prompt rewriting: features a server may lack. */
 
+import { artifactUrl } from "@/api/artifacts";
 import { ApiError, type Fetch, jsonBody, request, requestJson } from "@/api/http";
 import type { SentFile } from "@/api/sentFiles";
 import type { Schemas } from "@/api/wire";
@@ -27,6 +28,8 @@ export interface FilesGateway {
   ): Promise<readonly string[]>;
   /** Return the rewritten prompt, null if the server does not rewrite prompts. */
   polish(text: string, locale: string, threadId: string | null): Promise<string | null>;
+  /** Return the size of an artifact in bytes, null if it is unknown. */
+  size(threadId: string, path: string): Promise<number | null>;
 }
 
 export type ChatMessage = Schemas["Said"] & { readonly role: "user" | "assistant" };
@@ -86,6 +89,12 @@ export function createFilesGateway(fetch: Fetch, sendForm: SendForm): FilesGatew
       const found = await orNull(requestJson<{ rewritten_text: string }>(fetch, "/api/input-polish", body));
       return found?.rewritten_text ?? null;
     },
+
+    async size(threadId, path) {
+      const found = await orNull(request(fetch, artifactUrl(threadId, path), { method: "HEAD" }));
+      const length = found?.headers.get("Content-Length");
+      return length == null ? null : Number(length);
+    },
   };
 }
 
@@ -108,6 +117,7 @@ export const sendFormInBrowser: SendForm = (path, form, onProgress, signal) =>
   new Promise((resolve, reject) => {
     const asked = new XMLHttpRequest();
     asked.open("POST", path);
+    asked.setRequestHeader("X-CSRF-Protection", "1");
     asked.responseType = "json";
     asked.upload.onprogress = ({ loaded, total }) => onProgress(total === 0 ? 0 : loaded / total);
     asked.onload = () => resolve({ status: asked.status, body: asked.response });

@@ -11,6 +11,7 @@ import {
   type ModelsAnswer,
   RUN_QUERY,
   type SandboxInfo,
+  type Schemas,
   type Starter,
   type WireError,
   type WireMessagePage,
@@ -45,6 +46,8 @@ export interface NewRun extends RunSettings, Begins {
   readonly messageId: string;
   readonly text: string;
   readonly files?: readonly SentFile[];
+  /** Stays in the context when the thread is summarized. */
+  readonly pinned?: boolean;
 }
 
 /** A request with the id of its interrupt. */
@@ -59,9 +62,16 @@ export interface ResumedRun extends RunSettings {
   readonly requests?: readonly InterruptedRequest[];
 }
 
-/** A run that repeats from a checkpoint. */
+/** A run that continues from a checkpoint. */
 export interface RepeatedRun extends RunSettings {
-  readonly checkpoint: string;
+  /** Null for the latest one. */
+  readonly checkpoint: string | null;
+}
+
+export interface CopySettings {
+  readonly title?: string | null;
+  /** For a side question: temporary, and without files. */
+  readonly temporary?: boolean;
 }
 
 interface ReportPage {
@@ -81,6 +91,12 @@ export interface Gateway {
   /** Load the last page of messages, or the page before a cursor. */
   messagePage(threadId: string, before?: string | null): Promise<MessagePage>;
   deleteThread(threadId: string): Promise<void>;
+  /** Create a thread that is not listed or remembered, or make it one. */
+  makeTemporary(threadId: string): Promise<void>;
+  /** Delete a temporary thread, also while the page is left. */
+  endTemporary(threadId: string): Promise<void>;
+  /** Summarize all but the latest exchange. */
+  compact(threadId: string, model: string | null): Promise<Schemas["Compacted"]["status"]>;
   newestRun(threadId: string): Promise<WireRun | null>;
   startRun(threadId: string, run: NewRun, signal: AbortSignal): Promise<Response>;
   resumeRun(threadId: string, run: ResumedRun, signal: AbortSignal): Promise<Response>;
@@ -98,7 +114,7 @@ export interface Gateway {
   /** Return the checkpoint after a run. */
   endOf(threadId: string, runId: string): Promise<string | null>;
   /** Copy a thread, up to a checkpoint if given; resolves to the new id. */
-  copyThread(threadId: string, checkpoint: string | null): Promise<string>;
+  copyThread(threadId: string, checkpoint: string | null, copy?: CopySettings): Promise<string>;
   joinRun(threadId: string, runId: string, after: number | null, signal: AbortSignal): Promise<Response>;
   cancelRun(threadId: string, runId: string): Promise<void>;
 }
@@ -135,6 +151,26 @@ export function createGateway(fetch: Fetch, assistants = LEAD_AGENT_ONLY): Gatew
 
     async updateThread(threadId, metadata) {
       await request(fetch, thread(threadId), jsonBody({ metadata }, "PATCH"));
+    },
+
+    async makeTemporary(threadId) {
+      const metadata = { temporary: true };
+      await request(
+        fetch,
+        `${GRAPH}/threads`,
+        jsonBody({ thread_id: threadId, metadata, if_exists: "do_nothing" }),
+      );
+      // An upload may have created the thread before.
+      await request(fetch, thread(threadId), jsonBody({ metadata }, "PATCH"));
+    },
+
+    async endTemporary(threadId) {
+      await request(fetch, `${thread(threadId)}?stop_runs=true`, { method: "DELETE", keepalive: true });
+    },
+
+    async compact(threadId, model) {
+      const path = `/api/threads/${encodeURIComponent(threadId)}/compact`;
+      return (await requestJson<Schemas["Compacted"]>(fetch, path, jsonBody({ model_name: model }))).status;
     },
 
     // The thread state would only have the messages still in the model's context.
@@ -210,8 +246,8 @@ export function createGateway(fetch: Fetch, assistants = LEAD_AGENT_ONLY): Gatew
 
     endOf: (threadId, runId) => checkpointOf(threadId, { deerflow_run: runId }),
 
-    async copyThread(threadId, checkpoint) {
-      const body = jsonBody({ checkpoint_id: checkpoint });
+    async copyThread(threadId, checkpoint, { title = null, temporary = false } = {}) {
+      const body = jsonBody({ checkpoint_id: checkpoint, title, temporary });
       return (await requestJson<WireThread>(fetch, `${thread(threadId)}/copy`, body)).thread_id;
     },
 
@@ -231,9 +267,17 @@ function thread(threadId: string): string {
   return `${GRAPH}/threads/${encodeURIComponent(threadId)}`;
 }
 
-function messageBody({ messageId, text, files = [], checkpoint = null, ...settings }: NewRun) {
+function messageBody({
+  messageId,
+  text,
+  files = [],
+  pinned = false,
+  checkpoint = null,
+  ...settings
+}: NewRun) {
   const message = { type: "human", id: messageId, content: text };
-  const extra = files.length === 0 ? {} : { additional_kwargs: withFiles(files) };
+  const kwargs = { ...(files.length > 0 && withFiles(files)), ...(pinned && { pinned }) };
+  const extra = Object.keys(kwargs).length === 0 ? {} : { additional_kwargs: kwargs };
   return { input: { messages: [{ ...message, ...extra }] }, ...runBody(settings, checkpoint) };
 }
 

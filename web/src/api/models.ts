@@ -10,6 +10,8 @@ export type ModelCheck = Schemas["ModelCheck"];
 export type CheckedModel = Schemas["CheckedModel"];
 export type ModelProblem = Schemas["ModelProblem"];
 export type ModelConnection = Schemas["ModelConnectionInfo"];
+export type EmbeddingModel = Schemas["EmbeddingModelInfo"];
+export type EmbeddingCheck = Schemas["EmbeddingModelCheck"];
 export type ChosenModel = Schemas["ChosenModel"];
 
 /** Endpoint that the user has entered. */
@@ -27,11 +29,17 @@ export interface ModelsApi {
   saveModels(endpoint: Endpoint, models: readonly ChosenModel[]): Promise<ModelConnection>;
   checkModelConnection(id: string): Promise<ModelCheck>;
   replaceModelKey(id: string, key: string): Promise<ModelConnection>;
+  shareModelConnection(id: string, shared: boolean): Promise<ModelConnection>;
   removeModelConnection(id: string): Promise<void>;
   removeSavedModel(name: string): Promise<void>;
+  embeddingModel(): Promise<EmbeddingModel>;
+  checkEmbeddingModel(endpoint: Endpoint, model: string | null): Promise<EmbeddingCheck>;
+  saveEmbeddingModel(endpoint: Endpoint, model: string | null): Promise<EmbeddingModel>;
+  removeEmbeddingModel(): Promise<EmbeddingModel>;
 }
 
 const CONNECTIONS = "/api/model-connections";
+const EMBEDDING = "/api/embedding-model";
 
 export function modelsApi(fetch: Fetch): ModelsApi {
   const at = (id: string) => `${CONNECTIONS}/${encodeURIComponent(id)}`;
@@ -44,6 +52,7 @@ export function modelsApi(fetch: Fetch): ModelsApi {
     saveModels: (endpoint, models) => requestJson(fetch, CONNECTIONS, jsonBody({ ...endpoint, models })),
     checkModelConnection: (id) => requestJson(fetch, `${at(id)}/check`, jsonBody({})),
     replaceModelKey: (id, key) => requestJson(fetch, `${at(id)}/key`, jsonBody({ key }, "PUT")),
+    shareModelConnection: (id, shared) => requestJson(fetch, `${at(id)}/shared`, jsonBody({ shared }, "PUT")),
     async removeModelConnection(id) {
       await request(fetch, at(id), { method: "DELETE" });
     },
@@ -51,5 +60,11 @@ export function modelsApi(fetch: Fetch): ModelsApi {
       const path = name.split("/").map(encodeURIComponent).join("/");
       await request(fetch, `/api/saved-models/${path}`, { method: "DELETE" });
     },
+    embeddingModel: () => requestJson(fetch, EMBEDDING),
+    checkEmbeddingModel: (endpoint, model) =>
+      requestJson(fetch, `${EMBEDDING}/check`, jsonBody({ ...endpoint, model })),
+    saveEmbeddingModel: (endpoint, model) =>
+      requestJson(fetch, EMBEDDING, jsonBody({ ...endpoint, model }, "PUT")),
+    removeEmbeddingModel: () => requestJson(fetch, EMBEDDING, { method: "DELETE" }),
   };
 }

@@ -17,6 +17,13 @@ export interface components {
       readonly personalContext: components["schemas"]["SummaryText"];
       readonly topOfMind: components["schemas"]["SummaryText"];
     };
+    readonly AcceptInvitation: {
+      /** Format: password */
+      readonly token: string;
+      readonly email: string;
+      /** Format: password */
+      readonly password: string;
+    };
     readonly AcceptTools: {
       readonly tools: {
         [key: string]: string;
@@ -32,6 +39,8 @@ export interface components {
       readonly model_settings?: components["schemas"]["AgentModelSettings"];
       readonly thinking_enabled?: boolean | null;
       readonly reasoning_effort?: ("none" | "minimal" | "low" | "medium" | "high" | "xhigh") | null;
+      /** @default [] */
+      readonly starters?: readonly string[];
       readonly name: string;
       /** @default */
       readonly soul?: string;
@@ -46,6 +55,8 @@ export interface components {
       readonly model_settings?: components["schemas"]["AgentModelSettings"];
       readonly thinking_enabled?: boolean | null;
       readonly reasoning_effort?: ("none" | "minimal" | "low" | "medium" | "high" | "xhigh") | null;
+      /** @default [] */
+      readonly starters?: readonly string[];
       readonly name?: string | null;
       /** @default */
       readonly soul?: string;
@@ -59,6 +70,20 @@ export interface components {
     };
     readonly AllTools: {
       readonly tools: readonly components["schemas"]["ToolInfo"][];
+    };
+    readonly ArchiveEntry: {
+      readonly name: string;
+      readonly size: number;
+      readonly packed: number;
+      readonly is_folder: boolean;
+      readonly is_encrypted: boolean;
+    };
+    readonly ArchivePreview: {
+      /** @constant */
+      readonly kind: "archive";
+      readonly entries: readonly components["schemas"]["ArchiveEntry"][];
+      readonly total: number;
+      readonly size: number;
     };
     readonly Assistant: {
       readonly assistant_id: string;
@@ -151,6 +176,16 @@ export interface components {
       readonly group: string;
       readonly undoes: string | null;
     };
+    readonly ChangePassword: {
+      /** Format: password */
+      readonly current_password: string;
+      /** Format: password */
+      readonly new_password: string;
+    };
+    readonly ChangeUser: {
+      readonly role?: ("admin" | "user") | null;
+      readonly is_active?: boolean | null;
+    };
     readonly ChangedFile: {
       readonly path: string;
       /** @enum {string} */
@@ -167,6 +202,16 @@ export interface components {
     readonly CheckAttempt: {
       readonly url: string;
       readonly outcome: string;
+    };
+    readonly CheckEmbeddingModel: {
+      readonly provider: string;
+      readonly base_url?: string | null;
+      readonly key?: string | null;
+      readonly model?: string | null;
+    };
+    readonly CheckLink: {
+      /** Format: password */
+      readonly token: string;
     };
     readonly CheckModelConnection: {
       readonly provider: string;
@@ -199,6 +244,17 @@ export interface components {
       readonly model: string;
       /** @default {} */
       readonly observed?: components["schemas"]["Observed"];
+    };
+    readonly Compact: {
+      readonly model_name?: string | null;
+    };
+    readonly Compacted: {
+      /** @enum {string} */
+      readonly status: "summarized" | "nothing_to_summarize" | "model_failed";
+      readonly summarized: number;
+      readonly tokens_before: number;
+      readonly tokens_after: number;
+      readonly reason: string | null;
     };
     readonly Configurable: {
       readonly model_name?: string | null;
@@ -250,6 +306,8 @@ export interface components {
       readonly days: readonly components["schemas"]["NamedTokens"][];
       readonly by_model: readonly components["schemas"]["NamedTokens"][];
       readonly by_caller: readonly components["schemas"]["NamedTokens"][];
+      readonly by_thread: readonly components["schemas"]["UsageOfThread"][];
+      readonly run_limits: components["schemas"]["RunLimits"];
     };
     readonly ContextUsage: {
       readonly model: string;
@@ -271,6 +329,9 @@ export interface components {
     };
     readonly CopyThread: {
       readonly checkpoint_id?: string | null;
+      readonly title?: string | null;
+      /** @default false */
+      readonly temporary?: boolean;
     };
     readonly Cost: {
       readonly amount: string;
@@ -292,6 +353,7 @@ export interface components {
       readonly ids?: (readonly string[]) | null;
       readonly status?: ("idle" | "busy" | "interrupted" | "error") | null;
       readonly has_messages?: boolean | null;
+      readonly project_id?: string | null;
     };
     readonly Counts: {
       readonly added: number;
@@ -323,6 +385,19 @@ export interface components {
        */
       readonly if_exists?: "raise" | "do_nothing";
     };
+    readonly CreateInvitation: {
+      readonly email?: string | null;
+      /**
+       * @default user
+       * @enum {string}
+       */
+      readonly role?: "admin" | "user";
+    };
+    readonly CreateProject: {
+      readonly name: string;
+      /** @default */
+      readonly instructions?: string;
+    };
     readonly CreateThread: {
       readonly thread_id?: string | null;
       /** @default {} */
@@ -334,6 +409,15 @@ export interface components {
        * @enum {string}
        */
       readonly if_exists?: "raise" | "do_nothing";
+    };
+    readonly CreateToken: {
+      readonly name: string;
+      /**
+       * @default run
+       * @enum {string}
+       */
+      readonly scope?: "read" | "run" | "admin";
+      readonly expires_in_days?: number | null;
     };
     readonly CustomFile: {
       readonly path: string;
@@ -378,6 +462,12 @@ export interface components {
     };
     /** @enum {string} */
     readonly DisconnectMode: "cancel" | "continue";
+    readonly DocumentPreview: {
+      /** @constant */
+      readonly kind: "document";
+      readonly blocks: readonly (components["schemas"]["TextBlock"] | components["schemas"]["TableBlock"])[];
+      readonly is_truncated: boolean;
+    };
     readonly Edit: {
       readonly content: string;
       readonly expected_sha256?: string | null;
@@ -390,6 +480,23 @@ export interface components {
       readonly path: string;
       readonly sha256: string;
       readonly size: number;
+    };
+    readonly EmbeddingModelCheck: {
+      readonly base_url: string;
+      readonly models: readonly string[];
+      readonly tested: string | null;
+      readonly dimensions: number | null;
+      readonly problem: components["schemas"]["ModelProblem"] | null;
+    };
+    readonly EmbeddingModelInfo: {
+      readonly origin: ("config" | "saved") | null;
+      readonly provider: string | null;
+      readonly base_url: string | null;
+      readonly model: string | null;
+      readonly has_key: boolean;
+      readonly can_change: boolean;
+      readonly is_local_installed: boolean;
+      readonly install_command: string;
     };
     readonly FactDetails: {
       readonly id: string;
@@ -444,6 +551,19 @@ export interface components {
       readonly size: number;
       /** Format: date-time */
       readonly modified_at: string;
+    };
+    readonly FilePassage: {
+      readonly number: number;
+      readonly position: number;
+      readonly text: string;
+    };
+    readonly FilePassages: {
+      readonly file: components["schemas"]["IndexedFile"];
+      readonly passages: readonly components["schemas"]["FilePassage"][];
+    };
+    readonly FilesAdded: {
+      readonly files: readonly components["schemas"]["IndexedFile"][];
+      readonly skipped_files: readonly components["schemas"]["Skipped"][];
     };
     readonly Finding: {
       readonly rule_id: string;
@@ -501,6 +621,19 @@ export interface components {
     };
     readonly FoundItems: {
       readonly items: readonly components["schemas"]["FoundItem"][];
+    };
+    readonly FoundPassage: {
+      readonly passage_id: number;
+      readonly file_id: string;
+      readonly file_name: string;
+      /** @enum {string} */
+      readonly unit: "page" | "slide" | "sheet" | "line";
+      readonly number: number;
+      readonly position: number;
+      readonly text: string;
+    };
+    readonly FoundPassages: {
+      readonly passages: readonly components["schemas"]["FoundPassage"][];
     };
     readonly GiveFeedback: {
       /** @enum {integer} */
@@ -577,6 +710,21 @@ export interface components {
       readonly hits: readonly components["schemas"]["Hit"][];
       readonly next_cursor: string | null;
     };
+    readonly IndexedFile: {
+      readonly file_id: string;
+      readonly name: string;
+      readonly path: string;
+      readonly size: number;
+      /** @enum {string} */
+      readonly state: "waiting" | "indexing" | "ready" | "failed";
+      readonly problem: string | null;
+      readonly problem_text: string | null;
+      readonly unit: ("page" | "slide" | "sheet" | "line") | null;
+      readonly pages: number;
+      readonly passages: number;
+      /** Format: date-time */
+      readonly created_at: string;
+    };
     readonly Info: {
       /** @default 0.1.0 */
       readonly version?: string;
@@ -597,6 +745,13 @@ export interface components {
         [key: string]: string;
       };
     };
+    readonly Initialize: {
+      /** Format: password */
+      readonly token: string;
+      readonly email: string;
+      /** Format: password */
+      readonly password: string;
+    };
     readonly InstallSkill: {
       readonly thread_id?: string | null;
       readonly path?: string | null;
@@ -609,6 +764,16 @@ export interface components {
       readonly skill_name: string;
       readonly message: string;
       readonly scanner: components["schemas"]["Verdict"];
+    };
+    readonly InvitationInfo: {
+      readonly invitation_id: string;
+      readonly email: string | null;
+      /** @enum {string} */
+      readonly role: "admin" | "user";
+      /** Format: date-time */
+      readonly created_at: string;
+      /** Format: date-time */
+      readonly expires_at: string;
     };
     readonly Item: {
       readonly namespace: readonly string[];
@@ -632,6 +797,13 @@ export interface components {
       readonly source: string;
       readonly sourceError?: string | null;
     };
+    readonly LinkInfo: {
+      /** @enum {string} */
+      readonly kind: "invitation" | "reset";
+      readonly email: string | null;
+      /** Format: date-time */
+      readonly expires_at: string;
+    };
     readonly ListNamespaces: {
       /** @default [] */
       readonly prefix?: readonly string[];
@@ -648,6 +820,13 @@ export interface components {
       readonly title: string;
       readonly base_url: string;
       readonly model_count: number;
+    };
+    readonly LoginBody: {
+      readonly email: string;
+      /** Format: password */
+      readonly password: string;
+      /** @default true */
+      readonly remember_me?: boolean;
     };
     readonly LookedBackAt: {
       readonly configurable: components["schemas"]["Checkpoint"];
@@ -678,6 +857,10 @@ export interface components {
     };
     readonly McpImport: {
       readonly text: string;
+      readonly names?: (readonly string[]) | null;
+    };
+    readonly McpImportPreview: {
+      readonly servers: readonly components["schemas"]["PastedMcpServer"][];
     };
     readonly McpLogin: {
       /** @enum {string} */
@@ -688,6 +871,9 @@ export interface components {
       readonly scope: string | null;
       readonly issuer: string | null;
       readonly since: string | null;
+    };
+    readonly McpPaste: {
+      readonly text: string;
     };
     readonly McpPrompt: {
       readonly name: string;
@@ -737,6 +923,41 @@ export interface components {
         [key: string]: unknown;
       };
       readonly read_only: boolean | null;
+      readonly enabled: boolean;
+    };
+    readonly McpToolSwitch: {
+      readonly tool: string;
+      readonly enabled: boolean;
+    };
+    readonly McpToolTest: {
+      readonly tool: string;
+      readonly arguments?: {
+        [key: string]: unknown;
+      };
+      /** @default false */
+      readonly approved?: boolean;
+    };
+    readonly McpToolTestResult: {
+      /** @enum {string} */
+      readonly outcome: "done" | "failed" | "ask" | "deny";
+      readonly text: string;
+      readonly reasons: readonly components["schemas"]["PolicyReason"][];
+      readonly seconds: number;
+      readonly is_truncated: boolean;
+    };
+    readonly Me: {
+      readonly id: string;
+      readonly email: string | null;
+      /** @enum {string} */
+      readonly system_role: "admin" | "user";
+      readonly login_required: boolean;
+      readonly session_id?: string | null;
+      /**
+       * @default false
+       * @constant
+       */
+      readonly needs_setup?: false;
+      readonly oauth_provider?: null;
     };
     readonly MemoryDocument: {
       /** @constant */
@@ -804,6 +1025,10 @@ export interface components {
       /** Format: date-time */
       readonly updated_at: string;
       readonly models: readonly components["schemas"]["SavedModelInfo"][];
+      readonly is_shared: boolean;
+      readonly is_own: boolean;
+      /** @default false */
+      readonly can_share?: boolean;
     };
     readonly ModelConnectionList: {
       readonly connections: readonly components["schemas"]["ModelConnectionInfo"][];
@@ -894,6 +1119,11 @@ export interface components {
       /** @default 0.5 */
       readonly confidence?: number;
     };
+    readonly NewLink: {
+      readonly path: string;
+      /** Format: date-time */
+      readonly expires_at: string;
+    };
     readonly NewShare: {
       readonly share_id: string;
       readonly thread_id: string;
@@ -905,6 +1135,10 @@ export interface components {
     };
     readonly NewSkill: {
       readonly content: string;
+    };
+    readonly NewToken: {
+      readonly token: string;
+      readonly info: components["schemas"]["TokenInfo"];
     };
     readonly NotDeleted: {
       readonly thread_id: string;
@@ -922,6 +1156,15 @@ export interface components {
       /** @default true */
       readonly ok?: boolean;
     };
+    readonly OpenedSession: {
+      readonly user: components["schemas"]["Me"];
+      readonly expires_in: number;
+      /**
+       * @default false
+       * @constant
+       */
+      readonly needs_setup?: false;
+    };
     readonly Outline: {
       readonly lines: number;
       /** @default [] */
@@ -936,12 +1179,31 @@ export interface components {
       readonly works: boolean;
       readonly detail: string;
     };
+    readonly PastedMcpServer: {
+      readonly name: string;
+      readonly entry: {
+        [key: string]: unknown;
+      };
+      readonly replaces: boolean;
+      readonly problem: string | null;
+    };
     readonly PendingThread: {
       readonly thread_id: string;
       /** Format: date-time */
       readonly due_at: string;
       readonly is_being_read: boolean;
       readonly is_unpaid: boolean;
+    };
+    readonly Permission: {
+      readonly permission_id: string;
+      readonly tool: string;
+      readonly rule: string;
+      readonly hosts: readonly string[];
+      /** Format: date-time */
+      readonly created_at: string;
+    };
+    readonly Permissions: {
+      readonly permissions: readonly components["schemas"]["Permission"][];
     };
     readonly Pin: {
       readonly tool: string;
@@ -962,6 +1224,10 @@ export interface components {
       readonly rules: readonly components["schemas"]["RuleInfo"][];
       /** @enum {string} */
       readonly otherwise: "allow" | "ask" | "deny";
+    };
+    readonly PolicyReason: {
+      readonly code: string;
+      readonly message: string;
     };
     readonly Polish: {
       readonly text: string;
@@ -1004,6 +1270,30 @@ export interface components {
       readonly model: string;
       readonly command: string;
     };
+    readonly Project: {
+      readonly project_id: string;
+      readonly name: string;
+      readonly instructions: string;
+      readonly threads: number;
+      readonly files: number;
+      /** Format: date-time */
+      readonly created_at: string;
+      /** Format: date-time */
+      readonly updated_at: string;
+    };
+    readonly ProjectDeleted: {
+      readonly threads: readonly string[];
+    };
+    readonly ProjectFiles: {
+      readonly files: readonly components["schemas"]["IndexedFile"][];
+      readonly states: {
+        [key: string]: number;
+      };
+      readonly embedding_model: string | null;
+    };
+    readonly ProjectList: {
+      readonly projects: readonly components["schemas"]["Project"][];
+    };
     readonly PutItem: {
       readonly namespace: readonly string[];
       readonly key: string;
@@ -1041,6 +1331,12 @@ export interface components {
     readonly ReplaceModelKey: {
       /** Format: password */
       readonly key: string;
+    };
+    readonly ResetPassword: {
+      /** Format: password */
+      readonly token: string;
+      /** Format: password */
+      readonly password: string;
     };
     readonly Rollback: {
       /** @default -1 */
@@ -1122,6 +1418,10 @@ export interface components {
       /** @default false */
       readonly temporary?: boolean;
     };
+    readonly RunLimits: {
+      readonly max_tokens: number | null;
+      readonly max_cost: components["schemas"]["Cost"] | null;
+    };
     readonly RunSettings: {
       readonly model_name?: string | null;
       readonly model?: string | null;
@@ -1182,9 +1482,18 @@ export interface components {
     readonly SandboxInfo: {
       /** @enum {string} */
       readonly tier: "isolated" | "container" | "host" | "none";
+      readonly network: string;
+      readonly code: ("bubblewrap_missing" | "bubblewrap_failed" | "windows" | "sandbox_exec_missing" | "sandbox_exec_allowlist" | "engine_missing" | "engine_unreachable" | "image_missing" | "image_allowlist" | "container_failed" | "provisioner_unreachable") | null;
       readonly detail: string;
       readonly problem: string | null;
       readonly remedy: string | null;
+      readonly toolbox: components["schemas"]["ToolboxInfo"] | null;
+    };
+    readonly SaveEmbeddingModel: {
+      readonly provider: string;
+      readonly base_url?: string | null;
+      readonly key?: string | null;
+      readonly model?: string | null;
     };
     readonly SaveModelConnection: {
       readonly provider: string;
@@ -1238,6 +1547,11 @@ export interface components {
       readonly offset?: number;
       readonly refresh_ttl?: boolean | null;
     };
+    readonly SearchProject: {
+      readonly query: string;
+      /** @default 10 */
+      readonly limit?: number;
+    };
     readonly SearchRequest: {
       readonly q: string;
       /** @default 20 */
@@ -1252,6 +1566,7 @@ export interface components {
       readonly ids?: (readonly string[]) | null;
       readonly status?: ("idle" | "busy" | "interrupted" | "error") | null;
       readonly has_messages?: boolean | null;
+      readonly project_id?: string | null;
       /** @default 100 */
       readonly limit?: number;
       /** @default 0 */
@@ -1267,12 +1582,38 @@ export interface components {
        */
       readonly sort_order?: "asc" | "desc";
     };
+    readonly SessionInfo: {
+      readonly session_id: string;
+      readonly address: string;
+      readonly client: string;
+      /** Format: date-time */
+      readonly created_at: string;
+      /** Format: date-time */
+      readonly last_used_at: string;
+      /** Format: date-time */
+      readonly expires_at: string;
+    };
+    readonly SetupLink: {
+      readonly path: string;
+    };
+    readonly SetupStatus: {
+      readonly needs_setup: boolean;
+      readonly login_required: boolean;
+      /**
+       * @default false
+       * @constant
+       */
+      readonly registration_enabled?: false;
+    };
     readonly Share: {
       readonly share_id: string;
       readonly thread_id: string;
       /** Format: date-time */
       readonly created_at: string;
       readonly expires_at: string | null;
+    };
+    readonly ShareModelConnection: {
+      readonly shared: boolean;
     };
     readonly ShareThread: {
       readonly expires_in_days?: number | null;
@@ -1294,6 +1635,20 @@ export interface components {
       readonly shared_at: string;
       readonly expires_at: string | null;
       readonly artifacts: readonly string[];
+    };
+    readonly SheetPreview: {
+      readonly name: string;
+      readonly is_hidden: boolean;
+      readonly rows: readonly (readonly string[])[];
+      readonly total_rows: number;
+      readonly total_columns: number;
+    };
+    readonly SkillCaseResult: {
+      readonly name: string;
+      readonly passed: boolean;
+      readonly failures: readonly string[];
+      readonly outputs: readonly string[];
+      readonly seconds: number;
     };
     readonly SkillChange: {
       readonly history_index: number;
@@ -1354,6 +1709,10 @@ export interface components {
     readonly SkillSwitch: {
       readonly enabled: boolean;
     };
+    readonly SkillTestResults: {
+      readonly cases: readonly components["schemas"]["SkillCaseResult"][];
+      readonly problems: readonly string[];
+    };
     readonly SkillUpdateCheck: {
       readonly source: components["schemas"]["SkillSource"] | null;
       readonly installed_revision: string | null;
@@ -1366,6 +1725,21 @@ export interface components {
     readonly Skipped: {
       readonly filename: string;
       readonly reason: string;
+    };
+    readonly Slide: {
+      readonly title: string;
+      readonly text: string;
+      readonly notes: string;
+      readonly is_hidden: boolean;
+      readonly svg: string;
+    };
+    readonly SlidesPreview: {
+      /** @constant */
+      readonly kind: "slides";
+      readonly width: number;
+      readonly height: number;
+      readonly total: number;
+      readonly slides: readonly components["schemas"]["Slide"][];
     };
     readonly SourceOf: {
       readonly thread_id: string | null;
@@ -1533,9 +1907,48 @@ export interface components {
     readonly SwitchMemory: {
       readonly switched_on: boolean;
     };
+    readonly TableBlock: {
+      /** @constant */
+      readonly type: "table";
+      readonly rows: readonly (readonly components["schemas"]["TableCell"][])[];
+    };
+    readonly TableCell: {
+      readonly blocks: readonly components["schemas"]["TextBlock"][];
+      /** @default 1 */
+      readonly column_span?: number;
+      /** @default 1 */
+      readonly row_span?: number;
+    };
     readonly TakeBack: {
       readonly change_id?: string | null;
       readonly group?: string | null;
+    };
+    readonly TextBlock: {
+      /** @enum {string} */
+      readonly type: "heading" | "paragraph" | "list" | "quote";
+      readonly runs: readonly components["schemas"]["TextRun"][];
+      /** @default 0 */
+      readonly level?: number;
+      /** @default false */
+      readonly is_numbered?: boolean;
+      readonly align?: ("center" | "right" | "justify") | null;
+      /** @default false */
+      readonly is_rtl?: boolean;
+    };
+    readonly TextRun: {
+      readonly text: string;
+      /** @default false */
+      readonly bold?: boolean;
+      /** @default false */
+      readonly italic?: boolean;
+      /** @default false */
+      readonly underline?: boolean;
+      /** @default false */
+      readonly strike?: boolean;
+      readonly script?: ("superscript" | "subscript") | null;
+      readonly href?: string | null;
+      readonly image?: string | null;
+      readonly width?: number | null;
     };
     readonly Thread: {
       readonly thread_id: string;
@@ -1557,6 +1970,7 @@ export interface components {
       };
       readonly error?: null;
       readonly waits_for?: ("answer" | "approval") | null;
+      readonly project_id?: string | null;
       /** Format: date-time */
       readonly created_at: string;
       /** Format: date-time */
@@ -1570,6 +1984,16 @@ export interface components {
       readonly by_model: readonly components["schemas"]["NamedTokens"][];
       readonly by_caller: readonly components["schemas"]["NamedTokens"][];
       readonly context_usage: components["schemas"]["ContextUsage"] | null;
+    };
+    readonly TokenInfo: {
+      readonly token_id: string;
+      readonly name: string;
+      /** @enum {string} */
+      readonly scope: "read" | "run" | "admin";
+      /** Format: date-time */
+      readonly created_at: string;
+      readonly last_used_at: string | null;
+      readonly expires_at: string | null;
     };
     readonly TokenUsage: {
       /** @default true */
@@ -1597,6 +2021,7 @@ export interface components {
       readonly brings_untrusted: boolean;
       readonly reaches_out: boolean;
       readonly needs_approval: boolean;
+      readonly group: string | null;
     };
     readonly ToolVersion: {
       readonly hash: string;
@@ -1605,6 +2030,16 @@ export interface components {
       readonly input_schema: string;
       readonly output_schema: string | null;
       readonly annotations: string;
+    };
+    readonly ToolboxInfo: {
+      /** @enum {string} */
+      readonly status: "ready" | "building" | "failed" | "missing" | "off";
+      readonly installed: number;
+      readonly total: number;
+    };
+    readonly UpdateProject: {
+      readonly name?: string | null;
+      readonly instructions?: string | null;
     };
     readonly UpdateSkillFromSource: {
       readonly revision: string;
@@ -1660,6 +2095,31 @@ export interface components {
       readonly files: readonly components["schemas"]["Upload"][];
       readonly count: number;
     };
+    readonly UsageOfThread: {
+      readonly calls: number;
+      readonly unmetered_calls: number;
+      readonly input_tokens: number;
+      readonly cached_tokens: number;
+      readonly cache_write_tokens: number;
+      readonly output_tokens: number;
+      readonly reasoning_tokens: number;
+      readonly total_tokens: number;
+      readonly cost: components["schemas"]["Cost"] | null;
+      readonly known_costs: readonly components["schemas"]["Cost"][];
+      readonly unpriced_tokens: number;
+      readonly thread_id: string | null;
+      readonly title: string | null;
+    };
+    readonly UserInfo: {
+      readonly user_id: string;
+      readonly email: string;
+      /** @enum {string} */
+      readonly role: "admin" | "user";
+      readonly is_active: boolean;
+      /** Format: date-time */
+      readonly created_at: string;
+      readonly last_login_at: string | null;
+    };
     readonly UserProfile: {
       readonly content: string;
     };
@@ -1712,6 +2172,12 @@ export interface components {
       readonly fact: components["schemas"]["FactDetails"];
       readonly changes: readonly components["schemas"]["ChangeMade"][];
       readonly superseded: readonly components["schemas"]["FactDetails"][];
+    };
+    readonly WorkbookPreview: {
+      /** @constant */
+      readonly kind: "workbook";
+      readonly sheets: readonly components["schemas"]["SheetPreview"][];
+      readonly total_sheets: number;
     };
     readonly WriteSummary: {
       readonly summary: string;

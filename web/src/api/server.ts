@@ -1,9 +1,12 @@
 /** HTTP calls for everything except threads and runs. */
 
+import { type AccountsApi, accountsApi } from "@/api/accounts";
 import { type AgentsApi, agentsApi } from "@/api/agents";
+import { type FeedbackApi, feedbackApi } from "@/api/feedback";
 import { type Fetch, requestJson } from "@/api/http";
 import { type MemoryApi, memoryApi } from "@/api/memory";
 import { type ModelsApi, modelsApi } from "@/api/models";
+import { type ProjectsApi, projectsApi } from "@/api/projects";
 import { type SearchApi, searchApi } from "@/api/search";
 import { type SharingApi, sharingApi } from "@/api/sharing";
 import { type SkillsApi, skillsApi } from "@/api/skills";
@@ -20,6 +23,8 @@ export type Feature =
   | "token_usage"
   | "artifact_editing"
   | "artifact_bundles"
+  | "feedback"
+  | "file_previews"
   | "input_polish"
   | "suggestions"
   | "uploads"
@@ -33,14 +38,17 @@ export type ServerInfo = Pick<Schemas["Features"], "version">;
 
 export interface Server
   extends AgentsApi,
+    FeedbackApi,
     FilesApi,
     MemoryApi,
     ModelsApi,
+    ProjectsApi,
     SearchApi,
     SharingApi,
     SkillsApi,
     ToolsApi,
     UsageApi {
+  readonly accounts: AccountsApi;
   info(): Promise<ServerInfo>;
   /** Load all messages, including those no longer in the model's context. */
   allMessages(threadId: string): Promise<ThreadValues>;
@@ -49,10 +57,13 @@ export interface Server
 
 export function createServer(fetch: Fetch): Server {
   return {
+    accounts: accountsApi(fetch),
     ...agentsApi(fetch),
+    ...feedbackApi(fetch),
     ...filesApi(fetch),
     ...memoryApi(fetch),
     ...modelsApi(fetch),
+    ...projectsApi(fetch),
     ...searchApi(fetch),
     ...sharingApi(fetch),
     ...skillsApi(fetch),

@@ -1,4 +1,4 @@
-/** Share links: management by the owner and read-only access through a link. */
+/** Share links and permissions of a thread, and read-only access through a link. */
 
 import type { FileUrls } from "@/api/artifacts";
 import type { Gateway } from "@/api/gateway";
@@ -10,12 +10,17 @@ export type Share = Omit<Schemas["Share"], "thread_id">;
 
 export type NewShare = Pick<Schemas["NewShare"], "share_id" | "created_at" | "expires_at" | "path">;
 
+export type ThreadPermission = Schemas["Permission"];
+
 export interface SharingApi {
   /** List share links, newest first. */
   shares(threadId: string): Promise<readonly Share[]>;
   /** Create a link that expires in `days`, or never. */
   share(threadId: string, days: number | null): Promise<NewShare>;
   unshare(threadId: string, shareId: string): Promise<void>;
+  /** List the tool calls allowed in a thread, oldest first. */
+  permissions(threadId: string): Promise<readonly ThreadPermission[]>;
+  revokePermission(threadId: string, permissionId: string): Promise<void>;
 }
 
 export function sharingApi(fetch: Fetch): SharingApi {
@@ -25,11 +30,21 @@ export function sharingApi(fetch: Fetch): SharingApi {
     async unshare(threadId, shareId) {
       await request(fetch, `${sharesOf(threadId)}/${encodeURIComponent(shareId)}`, { method: "DELETE" });
     },
+    permissions: async (threadId) =>
+      (await requestJson<Schemas["Permissions"]>(fetch, permissionsOf(threadId))).permissions,
+    async revokePermission(threadId, permissionId) {
+      const path = `${permissionsOf(threadId)}/${encodeURIComponent(permissionId)}`;
+      await request(fetch, path, { method: "DELETE" });
+    },
   };
 }
 
 function sharesOf(threadId: string): string {
   return `/api/threads/${encodeURIComponent(threadId)}/shares`;
+}
+
+function permissionsOf(threadId: string): string {
+  return `/api/threads/${encodeURIComponent(threadId)}/permissions`;
 }
 
 const AT_ONCE = 200;
@@ -99,6 +114,9 @@ export function readingGateway(shared: SharedApi): Gateway {
     models: refuse,
     updateThread: refuse,
     deleteThread: refuse,
+    makeTemporary: refuse,
+    endTemporary: refuse,
+    compact: refuse,
     startRun: refuse,
     resumeRun: refuse,
     repeatRun: refuse,

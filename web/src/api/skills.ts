@@ -33,9 +33,16 @@ export type SkillChange = Omit<Schemas["SkillChange"], "before" | "after" | "sca
 
 export type Installed = Pick<Schemas["InstalledSkill"], "skill_name" | "message">;
 
+/** Result of one test of a skill. */
+export type SkillCase = Schemas["SkillCaseResult"];
+
+export type SkillTestRun = Schemas["SkillTestResults"];
+
 export interface SkillsApi {
   skills(): Promise<SkillList>;
   skill(name: string): Promise<SkillWithContent>;
+  /** Run the tests of a skill; takes minutes. */
+  testSkill(name: string): Promise<SkillTestRun>;
   switchSkill(name: string, enabled: boolean): Promise<Skill>;
   /** Install a `.skill` archive. */
   installSkill(file: File): Promise<Installed>;
@@ -67,6 +74,7 @@ export function skillsApi(fetch: Fetch): SkillsApi {
   return {
     skills: () => requestJson(fetch, "/api/skills"),
     skill: (name) => requestJson(fetch, place(name)),
+    testSkill: (name) => requestJson(fetch, `${place(name)}/test`, { method: "POST" }),
     switchSkill: (name, enabled) => requestJson(fetch, place(name), jsonBody({ enabled }, "PUT")),
     async installSkill(file) {
       // The endpoint installs from a thread, so the archive is uploaded to a temporary one.

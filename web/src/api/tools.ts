@@ -29,6 +29,11 @@ export type ToolVersion = Schemas["ToolVersion"];
 
 export type Pin = Pick<Schemas["Pin"], "tool" | "state" | "accepted" | "offered">;
 
+/** A server of a pasted configuration, as it would be added. */
+export type PastedServer = Schemas["PastedMcpServer"];
+
+export type ToolTrialResult = Schemas["McpToolTestResult"];
+
 export interface ToolsApi {
   tools(): Promise<readonly Tool[]>;
   policy(): Promise<Policy>;
@@ -38,8 +43,19 @@ export interface ToolsApi {
   switchMcpServer(name: string, enabled: boolean): Promise<McpConfig>;
   /** Add or replace a server. */
   putMcpServer(name: string, entry: McpEntry): Promise<McpServer>;
-  /** Add all servers of a pasted configuration, or none; same names are replaced. */
-  importMcpServers(text: string): Promise<McpConfig>;
+  /** Show what an import would add; nothing is changed. */
+  previewMcpServers(text: string): Promise<readonly PastedServer[]>;
+  /** Add servers of a pasted configuration, all or none of the names; same names are replaced. */
+  importMcpServers(text: string, names: readonly string[] | null): Promise<McpConfig>;
+  /** Offer a tool to agents or not. */
+  switchMcpTool(name: string, tool: string, enabled: boolean): Promise<McpServer>;
+  /** Call a tool once, under the approval rules. */
+  tryMcpTool(
+    name: string,
+    tool: string,
+    args: Readonly<Record<string, unknown>>,
+    approved: boolean,
+  ): Promise<ToolTrialResult>;
   removeMcpServer(name: string): Promise<void>;
   reconnectMcpServer(name: string): Promise<McpServer>;
   mcpPins(name: string): Promise<readonly Pin[]>;
@@ -61,7 +77,15 @@ export function toolsApi(fetch: Fetch): ToolsApi {
     switchMcpServer: (name, enabled) =>
       requestJson(fetch, "/api/mcp/config", jsonBody({ server_name: name, enabled }, "PATCH")),
     putMcpServer: (name, entry) => requestJson(fetch, at(name), jsonBody(entry, "PUT")),
-    importMcpServers: (text) => requestJson(fetch, "/api/mcp/import", jsonBody({ text })),
+    async previewMcpServers(text) {
+      const body = jsonBody({ text });
+      return (await requestJson<Schemas["McpImportPreview"]>(fetch, "/api/mcp/import/preview", body)).servers;
+    },
+    importMcpServers: (text, names) => requestJson(fetch, "/api/mcp/import", jsonBody({ text, names })),
+    switchMcpTool: (name, tool, enabled) =>
+      requestJson(fetch, `${at(name)}/tools`, jsonBody({ tool, enabled }, "PATCH")),
+    tryMcpTool: (name, tool, args, approved) =>
+      requestJson(fetch, `${at(name)}/tools/call`, jsonBody({ tool, arguments: args, approved })),
     async removeMcpServer(name) {
       await request(fetch, at(name), { method: "DELETE" });
     },

@@ -32,7 +32,16 @@ interface EventsPage {
   readonly next_after_seq: number;
 }
 
+export type ConsoleUsage = Schemas["ConsoleUsage"];
+
+/** A web page that an agent has read. */
+export type WebPage = Pick<Schemas["WebPage"], "asked_url" | "url" | "problem" | "is_kept">;
+
 export interface UsageApi {
+  /** Load the usage of the latest days by the calendar of a time zone. */
+  usage(days: number, timezone: string): Promise<ConsoleUsage>;
+  /** List the web pages read in a thread. */
+  webPages(threadId: string): Promise<readonly WebPage[]>;
   runs(threadId: string): Promise<readonly WireRun[]>;
   /** Load the events of a run, oldest first, up to a page limit. */
   runEvents(threadId: string, runId: string): Promise<readonly LoggedEvent[]>;
@@ -48,6 +57,12 @@ export function usageApi(fetch: Fetch): UsageApi {
   const thread = (threadId: string) => `/api/threads/${encodeURIComponent(threadId)}`;
 
   return {
+    usage: (days, timezone) =>
+      requestJson(fetch, `/api/console/usage?${new URLSearchParams({ days: String(days), timezone })}`),
+    async webPages(threadId) {
+      const path = `${thread(threadId)}/web-pages?limit=1000`;
+      return (await requestJson<{ pages: readonly WebPage[] }>(fetch, path)).pages;
+    },
     runs: (threadId) => requestJson(fetch, `${thread(threadId)}/runs?limit=${RUNS}&${RUN_QUERY}`),
     async runEvents(threadId, runId) {
       const events: LoggedEvent[] = [];

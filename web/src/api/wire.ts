@@ -21,7 +21,7 @@ export type ThreadStatus = Schemas["Thread"]["status"];
 
 export type WireThread = Pick<
   Schemas["Thread"],
-  "thread_id" | "created_at" | "updated_at" | "status" | "metadata" | "waits_for"
+  "thread_id" | "created_at" | "updated_at" | "status" | "metadata" | "waits_for" | "project_id"
 > & {
   readonly values: ThreadValues | null;
 };
@@ -57,7 +57,7 @@ export interface WireInterrupt {
 
 /** Decision on one action of an interrupt. */
 export type Decision =
-  | { readonly type: "approve" }
+  | { readonly type: "approve" /** Also later calls like it in this thread. */; readonly scope?: "thread" }
   | { readonly type: "edit"; readonly edited_action: WireAction }
   | { readonly type: "reject"; readonly message?: string };
 

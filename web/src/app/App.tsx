@@ -5,10 +5,12 @@ import { lazy, Suspense, useEffect } from "react";
 import { LiveRegion } from "@/app/LiveRegion";
 import { ThreadRail } from "@/app/ThreadRail";
 import { useShortcuts } from "@/app/useShortcuts";
-import { Palette } from "@/features/palette/Palette";
+import { useThreadWatch } from "@/app/useThreadWatch";
 import { ThreadNotice } from "@/features/threads/ThreadNotice";
 import { useLanguage } from "@/i18n/context";
+import { lastOwn } from "@/run/reduce";
 import { useActions, usePage } from "@/state/context";
+import { useModelNotice } from "@/state/models";
 import { useThreadPolling } from "@/state/threadList";
 
 export function App() {
@@ -16,30 +18,63 @@ export function App() {
   useShortcuts();
   useConnectivity();
   useThreadPolling();
+  useThreadWatch();
+  useModelNotice();
   return (
     <div className="flex h-dvh">
       <ThreadRail />
-      <main className="flex min-w-0 flex-1 flex-col">
+      <main className="relative flex min-w-0 flex-1 flex-col">
         <Outlet />
+        <ThreadNotice />
       </main>
-      <ThreadNotice />
-      <Palette />
+      <CommandPalette />
       <ConnectModel />
       <LiveRegion />
     </div>
   );
 }
 
-const ConnectDialog = lazy(() => import("@/features/settings/models/ConnectDialog"));
+const loadPalette = () => import("@/features/palette/Palette");
+const Palette = lazy(loadPalette);
+const PRELOAD_MS = 1500;
 
-/** Dialog that connects a model, loaded when it is first opened. */
+/** Command palette, loaded soon after the page: what is typed after its key must not be lost. */
+function CommandPalette() {
+  const open = usePage((page) => page.paletteOpen);
+  useEffect(() => {
+    const timer = setTimeout(() => void loadPalette().catch(() => undefined), PRELOAD_MS);
+    return () => clearTimeout(timer);
+  }, []);
+  return (
+    open && (
+      <Suspense>
+        <Palette />
+      </Suspense>
+    )
+  );
+}
+
+const ConnectDialog = lazy(() => import("@/features/settings/models/ConnectDialog"));
+const UpdateKey = lazy(() => import("@/features/settings/models/UpdateKey"));
+
+/** Dialog that connects a model or replaces its key, loaded when it is first opened. */
 function ConnectModel() {
   const connecting = usePage((page) => page.connecting);
+  const failed = usePage(({ conversation }) => lastOwn(conversation)?.id);
   const actions = useActions();
   if (connecting === null) return null;
+  const close = () => actions.connectModel(null);
   return (
     <Suspense>
-      <ConnectDialog connectionId={connecting.connectionId} onClose={() => actions.connectModel(null)} />
+      {connecting.keyOf === undefined ? (
+        <ConnectDialog connectionId={connecting.connectionId} onClose={close} />
+      ) : (
+        <UpdateKey
+          model={connecting.keyOf}
+          onUpdated={() => failed !== undefined && void actions.regenerate(failed)}
+          onClose={close}
+        />
+      )}
     </Suspense>
   );
 }

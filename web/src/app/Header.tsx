@@ -1,39 +1,124 @@
-/** Thread title, list and panel toggles, context usage. */
+/** Thread title with its menu, list and panel toggles, sharing and context usage. */
 
 import { Link } from "@tanstack/react-router";
-import { Bot, PanelRight } from "lucide-react";
-import { ContextGauge } from "@/features/panel/ContextGauge";
+import { Bot, ChevronDown, GitBranch, PanelRight, Share2, ShieldCheck } from "lucide-react";
+import { lazy, Suspense, useState } from "react";
+import { ThreadMenu } from "@/features/threads/ThreadMenu";
+import { RenameField } from "@/features/threads/ThreadRow";
 import { useStrings } from "@/i18n/context";
 import { ListToggle } from "@/layout/ListToggle";
+import { isActive } from "@/run/reduce";
 import { usePage } from "@/state/context";
-import { modelName, useCurrentModel } from "@/state/models";
-import { useThread } from "@/state/threadList";
+import { type Thread, useThread } from "@/state/threadList";
+import { useBranch } from "@/state/useBranch";
 import { usePanel, useTogglePanel } from "@/state/usePanel";
 import { IconButton } from "@/ui/IconButton";
+import { MenuItem } from "@/ui/Menu";
+
+const ContextGauge = lazy(() => import("@/features/panel/ContextGauge"));
+const PermissionsDialog = lazy(() => import("@/features/threads/PermissionsDialog"));
+const ShareDialog = lazy(() => import("@/features/threads/ShareDialog"));
 
 export function Header() {
   const strings = useStrings();
   const title = useOpenTitle();
   const threadId = usePage((page) => page.threadId);
-  const model = useCurrentModel();
+  const thread = useThread(threadId);
   return (
     <header className="flex h-12 shrink-0 items-center gap-2 border-b border-line px-3">
       <ListToggle />
-      <h1 className="min-w-0 truncate font-medium">
-        {title ?? (threadId === null ? strings.newThread : "")}
-      </h1>
-      <div className="ml-auto flex shrink-0 items-center gap-3 pl-2">
-        {threadId !== null && <ContextGauge threadId={threadId} />}
+      {thread === undefined ? (
+        <h1 className="min-w-0 truncate font-medium">
+          {title ??
+            (threadId === null ? strings.newThread : <span className="sr-only">{strings.untitled}</span>)}
+        </h1>
+      ) : (
+        <ThreadTitle key={thread.id} thread={thread} title={title ?? strings.untitled} />
+      )}
+      <div className="ml-auto flex shrink-0 items-center gap-2 pl-2">
         <AgentChip />
-        {/* On narrow screens only the composer shows the model. */}
-        {model !== null && (
-          <span className="hidden max-w-48 truncate text-small text-faint wide:inline">
-            {modelName(model)}
-          </span>
+        {threadId !== null && (
+          <Suspense>
+            <ContextGauge threadId={threadId} />
+          </Suspense>
         )}
+        {thread !== undefined && <ShareButton thread={thread} title={title ?? strings.untitled} />}
         {threadId !== null && <PanelToggle />}
       </div>
     </header>
+  );
+}
+
+interface TitleProps {
+  readonly thread: Thread;
+  readonly title: string;
+}
+
+/** Title that opens the menu of the thread. */
+function ThreadTitle({ thread, title }: TitleProps) {
+  const strings = useStrings();
+  const branch = useBranch();
+  const [renaming, setRenaming] = useState(false);
+  const [permitting, setPermitting] = useState(false);
+  const last = usePage(({ conversation: { order, settled, run } }) =>
+    isActive(run) ? undefined : order.findLast((id) => settled.get(id)?.role === "assistant"),
+  );
+  if (renaming)
+    return (
+      <div className="w-full max-w-96 min-w-0">
+        <RenameField thread={thread} onDone={() => setRenaming(false)} />
+      </div>
+    );
+  return (
+    <h1 className="min-w-0">
+      <ThreadMenu
+        thread={thread}
+        title={title}
+        align="start"
+        onRename={() => setRenaming(true)}
+        trigger={(props) => (
+          <button
+            type="button"
+            {...props}
+            title={title}
+            data-shortcut="thread"
+            className="flex h-8 max-w-full min-w-0 items-center gap-1 rounded-box px-2 font-medium hover:bg-tint data-[state=open]:bg-tint"
+          >
+            <span className="truncate">{title}</span>
+            <ChevronDown aria-label={strings.workspace.actions} className="size-4 shrink-0 text-faint" />
+          </button>
+        )}
+      >
+        {last !== undefined && (
+          <MenuItem icon={GitBranch} label={strings.workspace.branch} onChoose={() => branch(last)} />
+        )}
+        <MenuItem
+          icon={ShieldCheck}
+          label={strings.workspace.permissions}
+          onChoose={() => setPermitting(true)}
+        />
+      </ThreadMenu>
+      {permitting && (
+        <Suspense>
+          <PermissionsDialog threadId={thread.id} onClose={() => setPermitting(false)} />
+        </Suspense>
+      )}
+    </h1>
+  );
+}
+
+function ShareButton({ thread, title }: TitleProps) {
+  const strings = useStrings();
+  const [open, setOpen] = useState(false);
+  return (
+    <>
+      <IconButton icon={Share2} label={strings.share} data-shortcut="share" onClick={() => setOpen(true)} />
+      {open && (
+        <Suspense>
+          <ShareDialog threadId={thread.id} title={title} onClose={() => setOpen(false)} />
+        </Suspense>
+      )}
+    </>
   );
 }
 

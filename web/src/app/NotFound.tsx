@@ -3,15 +3,18 @@
 import { Link } from "@tanstack/react-router";
 import { useStrings } from "@/i18n/context";
 import { PageFrame } from "@/layout/PageFrame";
+import { buttonLook } from "@/ui/Button";
+import { EmptyState } from "@/ui/states";
 
 export function NotFound() {
   const strings = useStrings();
   return (
     <PageFrame title={strings.notFound}>
-      <p className="text-prose text-soft">{strings.notFoundHint}</p>
-      <Link to="/" className="mt-3 inline-block text-accent underline underline-offset-4">
-        {strings.newThread}
-      </Link>
+      <EmptyState text={strings.notFoundHint}>
+        <Link to="/" className={buttonLook()}>
+          {strings.newThread}
+        </Link>
+      </EmptyState>
     </PageFrame>
   );
 }

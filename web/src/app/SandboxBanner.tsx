@@ -1,25 +1,16 @@
-/** Warning that commands run without isolation. */
+/** Warning that commands run without isolation, loaded where it is shown. */
 
-import { ShieldAlert } from "lucide-react";
-import { useStrings } from "@/i18n/context";
-import { sentence } from "@/i18n/i18n";
+import { lazy, Suspense } from "react";
 import { useSandbox } from "@/state/sandbox";
-import { InlineCode } from "@/ui/InlineCode";
+
+const HostWarning = lazy(async () => ({ default: (await import("@/layout/SandboxStatus")).HostWarning }));
 
 export function SandboxBanner() {
-  const strings = useStrings();
   const sandbox = useSandbox();
   if (sandbox?.tier !== "host") return null;
   return (
-    <section
-      aria-label={strings.unsafe}
-      className="flex gap-2 border-b border-warning/40 bg-warning-tint px-4 py-2 text-small text-warning"
-    >
-      <ShieldAlert aria-hidden className="mt-px size-4 shrink-0" />
-      <p>
-        <strong className="font-semibold">{strings.unsafe}.</strong> {strings.unsafeHint}{" "}
-        <InlineCode text={sentence(sandbox.remedy ?? "")} />
-      </p>
-    </section>
+    <Suspense>
+      <HostWarning sandbox={sandbox} />
+    </Suspense>
   );
 }

@@ -6,31 +6,21 @@ import { Header, useOpenTitle } from "@/app/Header";
 import { SandboxBanner } from "@/app/SandboxBanner";
 import { type FileActions, FileActionsProvider } from "@/features/chat/message/FileActions";
 import { ThreadView } from "@/features/chat/ThreadView";
+import { ChangedFiles } from "@/features/panel/ChangedFiles";
 import { OpenInPanel } from "@/features/panel/OpenInPanel";
 import { useFileRefresh } from "@/features/panel/useFileRefresh";
 import { InstallFromThread } from "@/features/skills/InstallFromThread";
 import { useTitle } from "@/layout/useTitle";
-import { isActive } from "@/run/reduce";
-import { usePage } from "@/state/context";
-import { useThreads } from "@/state/threadList";
-import { usePanel } from "@/state/usePanel";
+import { useAutoOpenPanel, usePanel } from "@/state/usePanel";
+import { useTitleMark } from "@/state/useTitleMark";
 
-const FILE_ACTIONS: FileActions = { OpenFile: OpenInPanel, InstallSkill: InstallFromThread };
+const FILE_ACTIONS: FileActions = { OpenFile: OpenInPanel, InstallSkill: InstallFromThread, ChangedFiles };
 const Panel = lazy(() => import("@/features/panel/Panel"));
-
-/** "(1) " if threads wait for the user, "● " while the open thread is answered. */
-function useTitleMark(): string {
-  const threads = useThreads();
-  const running = usePage(({ conversation }) => isActive(conversation.run));
-  const waiting =
-    threads.phase === "ready" ? threads.value.filter(({ waitsFor }) => waitsFor !== null).length : 0;
-  if (waiting > 0) return `(${waiting}) `;
-  return running ? "● " : "";
-}
 
 export function ThreadPage() {
   const { tab } = usePanel();
   useFileRefresh();
+  useAutoOpenPanel();
   useTitle(useOpenTitle(), useTitleMark());
   return (
     <div className="flex min-h-0 flex-1">

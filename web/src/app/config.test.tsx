@@ -22,13 +22,14 @@ test("the model of a changed configuration is named when the user returns to the
   await returnToWindow();
   expect(await screen.findByRole("button", { name: /egret/ })).toBeTruthy();
   expect(screen.queryByRole("button", { name: /heron/ })).toBeNull();
+  expect(await screen.findByText("Now answering: egret")).toBeTruthy();
 });
 
 test("an invalid configuration is shown until it is valid again", async () => {
   let current = answer("heron", "config.yaml:3: models[0].use: is missing");
   showPage(fakeGateway({ models: async () => current }));
   const banner = await screen.findByRole("region", { name: "The configuration is invalid" });
-  expect(banner.textContent).toContain("The server uses the last valid version.");
+  expect(banner.textContent).toContain("The previous settings are still in use.");
   expect(banner.textContent).toContain("config.yaml:3: models[0].use: is missing");
   current = answer("heron");
   await returnToWindow();

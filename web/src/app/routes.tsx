@@ -53,6 +53,19 @@ const skill = createRoute({
   path: "/skills/$name",
   component: lazyRouteComponent(() => import("@/features/skills/SkillPage"), "SkillPage"),
 });
+const project = createRoute({
+  getParentRoute: () => root,
+  path: "/projects/$projectId",
+  component: lazyRouteComponent(() => import("@/features/projects/ProjectPage"), "ProjectPage"),
+});
+const projectFile = createRoute({
+  getParentRoute: () => root,
+  path: "/projects/$projectId/files/$fileId",
+  // Number of the cited passage.
+  validateSearch: ({ passage }): { passage?: number } =>
+    Number(passage) >= 1 ? { passage: Number(passage) } : {},
+  component: lazyRouteComponent(() => import("@/features/projects/FilePage"), "FilePage"),
+});
 const memory = createRoute({
   getParentRoute: () => root,
   path: "/memory",
@@ -71,10 +84,25 @@ const mcpServer = createRoute({
   validateSearch: serverSearch,
   component: lazyRouteComponent(() => import("@/features/tools/ServerPage"), "ServerPage"),
 });
+const usage = createRoute({
+  getParentRoute: () => root,
+  path: "/usage",
+  component: lazyRouteComponent(() => import("@/features/usage/UsagePage"), "UsagePage"),
+});
 const settings = createRoute({
   getParentRoute: () => root,
   path: "/settings",
   component: lazyRouteComponent(() => import("@/features/settings/SettingsPage"), "SettingsPage"),
+});
+const account = createRoute({
+  getParentRoute: () => root,
+  path: "/account",
+  component: lazyRouteComponent(() => import("@/features/settings/account/AccountPage"), "AccountPage"),
+});
+const users = createRoute({
+  getParentRoute: () => root,
+  path: "/users",
+  component: lazyRouteComponent(() => import("@/features/settings/account/UsersPage"), "UsersPage"),
 });
 
 const routeTree = root.addChildren([
@@ -84,10 +112,15 @@ const routeTree = root.addChildren([
   skills,
   newSkill,
   skill,
+  project,
+  projectFile,
   memory,
   tools,
   mcpServer,
+  usage,
   settings,
+  account,
+  users,
 ]);
 
 export function createAppRouter(history: RouterHistory) {

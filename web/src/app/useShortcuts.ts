@@ -5,6 +5,7 @@ import { useEffect } from "react";
 import { useToggleList } from "@/layout/useToggleList";
 import { useActions, usePage } from "@/state/context";
 import { useTogglePanel } from "@/state/usePanel";
+import { pressShortcut } from "@/ui/dom/pressShortcut";
 
 export function useShortcuts(): void {
   const actions = useActions();
@@ -19,6 +20,10 @@ export function useShortcuts(): void {
       k: () => actions.setPaletteOpen(!paletteOpen),
       ".": togglePanel,
       "shift+o": () => void actions.open(null),
+      ",": () => void navigate({ to: "/settings" }),
+      "/": () => pressShortcut("thread"),
+      "shift+l": () => pressShortcut("share"),
+      "shift+y": () => pressShortcut("context"),
     };
     const showKeys = () => void navigate({ to: "/settings", hash: "keyboard" });
     const onKeyDown = (event: KeyboardEvent) => {

@@ -2,13 +2,17 @@
 
 import { lazy } from "react";
 import { fileName } from "@/api/artifacts";
+import { DownloadButton } from "@/files/DownloadButton";
 import type { Preview } from "@/files/previews";
 import { useText } from "@/files/useText";
 import { useStrings } from "@/i18n/context";
 import { Markdown } from "@/markdown/Markdown";
+import { useFeature } from "@/state/server";
 import { useFileUrls } from "@/ui/FileUrls";
 import { ErrorState, LoadingState } from "@/ui/states";
 
+const MediaView = lazy(() => import("@/files/MediaView"));
+const OfficeView = lazy(() => import("@/files/OfficeView"));
 const PdfView = lazy(() => import("@/files/PdfView"));
 const TableView = lazy(() => import("@/files/TableView"));
 
@@ -36,11 +40,28 @@ export function FilePreview({ kind, threadId, path }: { kind: Preview; threadId:
           className="min-h-0 w-full flex-1 bg-sheet [color-scheme:light]"
         />
       );
+    case "sound":
+    case "film":
+      return <MediaView key={path} kind={kind} path={path} />;
+    case "office":
+      return <OfficePreview key={path} threadId={threadId} path={path} />;
     case "pdf":
       return <PdfView threadId={threadId} path={path} />;
     default:
       return <TextPreview kind={kind} threadId={threadId} path={path} />;
   }
+}
+
+/** Previews are made by the server, for the owner of the thread. */
+function OfficePreview({ threadId, path }: { threadId: string; path: string }) {
+  const strings = useStrings();
+  const offered = useFeature("file_previews") && threadId !== "";
+  if (offered) return <OfficeView threadId={threadId} path={path} />;
+  return (
+    <ErrorState text={strings.noPreview}>
+      <DownloadButton path={path} />
+    </ErrorState>
+  );
 }
 
 function TextPreview({

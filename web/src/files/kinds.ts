@@ -7,9 +7,9 @@ export type FileKind = keyof Strings["fileKinds"];
 
 const ENDINGS: Readonly<Record<FileKind, string>> = {
   image: "png jpg jpeg gif webp svg bmp tiff",
-  table: "csv tsv xls xlsx ods parquet",
-  slides: "ppt pptx odp",
-  document: "pdf doc docx odt md txt rtf",
+  table: "csv tsv xls xlsx xlsm xltx ods parquet",
+  slides: "ppt pptx pptm ppsx potx odp",
+  document: "pdf doc docx docm dotx odt md txt rtf",
   page: "html htm",
   data: "json yaml yml xml toml sqlite db",
   code: "py js ts tsx jsx css sh sql rs go java c cpp h rb php r ipynb",

@@ -35,9 +35,13 @@ export function kindIcon(kind: FileKind): LucideIcon {
 }
 
 /** Preview kind of a file, null for text only. */
-export type Preview = "markdown" | "page" | "picture" | "pdf" | "table";
+export type Preview = "film" | "markdown" | "office" | "page" | "pdf" | "picture" | "sound" | "table";
 
+const OFFICE = "pptx pptm ppsx potx docx docm dotx xlsx xlsm xltx zip skill".split(" ");
 const PREVIEWS: Readonly<Record<string, Preview>> = {
+  ...Object.fromEntries(OFFICE.map((ending) => [ending, "office"] as const)),
+  ...Object.fromEntries(["mp3", "wav", "ogg", "flac", "m4a"].map((ending) => [ending, "sound"] as const)),
+  ...Object.fromEntries(["mp4", "webm", "mov"].map((ending) => [ending, "film"] as const)),
   md: "markdown",
   markdown: "markdown",
   html: "page",
@@ -48,7 +52,7 @@ const PREVIEWS: Readonly<Record<string, Preview>> = {
   tsv: "table",
 };
 const NO_TEXT =
-  "xls xlsx ods parquet ppt pptx odp doc docx odt rtf sqlite db mp3 wav ogg flac m4a mp4 webm mov zip tar gz tgz bz2 xz 7z bmp tiff pdf".split(
+  "xls xlsx xlsm xltx ods parquet ppt pptx pptm ppsx potx odp doc docx docm dotx odt skill rtf sqlite db mp3 wav ogg flac m4a mp4 webm mov zip tar gz tgz bz2 xz 7z bmp tiff pdf".split(
     " ",
   );
 

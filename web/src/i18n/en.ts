@@ -1,14 +1,17 @@
 import { skillStringsEn } from "@/i18n/skills";
+import { workspaceStringsEn } from "@/i18n/workspace";
 
 /** English strings. Every other language has the same keys. */
 export const en = {
   // Threads
   threads: "Threads",
   newThread: "New thread",
+  startThread: "Start a thread",
   untitled: "Untitled thread",
   today: "Today",
   yesterday: "Yesterday",
   earlier: "Earlier",
+  noMessages: "No messages yet",
   noThreads: "No threads yet. Send a message to start one.",
   threadsUnavailable: "Couldn’t load threads",
   pinned: "Pinned",
@@ -31,6 +34,7 @@ export const en = {
   exportMarkdown: "Export as Markdown",
   exportJson: "Export as JSON",
   deleteItem: "Delete",
+  moveToProject: "Move to project…",
   threadChanges: {
     renamed: "Thread renamed",
     pinned: "Thread pinned",
@@ -56,7 +60,7 @@ export const en = {
   shareDays: (days: number) => `In ${days} days`,
   shareNever: "Never",
   shareCreate: "Create link",
-  shareFailed: "Something went wrong",
+  shareFailed: "Couldn’t create the link",
   shareAddress: "Link address",
   shareCopy: "Copy link",
   shareOnce: "Copy the link now. It is shown only once.",
@@ -276,8 +280,7 @@ export const en = {
     count === 1 ? "Approval needed" : `Approval needed for ${count} actions`,
   approvalHint: "Nothing runs until you decide. You can also reply with instructions.",
   approve: "Allow once",
-  approveInThread: "Allow in this thread",
-  approveInThreadHint: "This browser won’t ask again for this tool in this thread.",
+  allowedInThread: "Allowed in this thread",
   allowedByYou: (time: string) => `Allowed by you, ${time}`,
   waitsForDecision: "Waiting for your decision above",
   policyReasons: {
@@ -328,7 +331,7 @@ export const en = {
   showPanel: "Show panel",
   hidePanel: "Hide panel",
   panelWidth: "Panel width",
-  panelTabs: { artifacts: "Artifacts", files: "Files", run: "Run" },
+  panelTabs: { artifacts: "Artifacts", files: "Files", changes: "Changes", run: "Run" },
   noArtifacts: "No artifacts yet. Files the agent presents appear here.",
   downloadAll: "Download all",
   openInPanel: (name: string) => `Open ${name}`,
@@ -339,7 +342,7 @@ export const en = {
   save: "Save",
   loadingFile: "Loading",
   fileMissing: "Couldn’t load the file",
-  noPreview: "No preview for this file type. Download the file to open it.",
+  noPreview: "No preview for this file type.",
   fileConflict:
     "The file has changed since you opened it. Nothing was overwritten, and your text is still here.",
   fileNotSaved: "Couldn’t save. Your text is still here.",
@@ -348,7 +351,7 @@ export const en = {
   fileReload: "Load newer version",
   folderMissing: "Couldn’t load the folder",
   folderEmpty: "Empty folder",
-  folderTruncated: "Too many items to show all of them",
+  folderTruncated: (count: number) => `Showing the first ${count} items`,
   tableSize: (rows: number, columns: number) => `${rows} rows, ${columns} columns`,
   pdfPage: (number: number) => `Page ${number}`,
   run: "Run",
@@ -393,17 +396,8 @@ export const en = {
 
   // Sandbox
   commands: "Commands",
-  sandboxTiers: {
-    isolated: "Sandboxed, isolated from this machine",
-    container: "Sandboxed in a container",
-    host: "On this machine, without isolation",
-    none: "Off",
-  },
   invalidConfig: "The configuration is invalid",
-  invalidConfigHint: "The server uses the last valid version.",
-  unsafe: "Commands run on this machine without isolation",
-  unsafeHint: "The agent can read, change and delete everything the server’s user account can.",
-  commandsOff: "Commands are turned off on this server.",
+  invalidConfigHint: "The previous settings are still in use.",
 
   // Errors
   reconnecting: "Connection lost. Reconnecting… Nothing is lost.",
@@ -420,36 +414,11 @@ export const en = {
     StateTooNew:
       "This thread was last used by a newer version of DeerFlow. Upgrade to continue it; nothing is lost.",
   },
-  runErrors: {
-    ModelKeyRejected: (model: string) => `The key for ${model} was rejected`,
-    ModelQuotaExceeded: (model: string) => `The quota for ${model} is used up`,
-    ModelNotFound: (model: string) => `${model} isn’t available at its provider`,
-    ModelContextTooLong: (model: string) => `This thread is too long for ${model}`,
-    ModelRateLimited: (model: string) => `${model} is receiving too many requests`,
-    ModelUnavailable: (model: string) => `${model} isn’t responding`,
-    ModelTimeout: (model: string) => `${model} isn’t responding`,
-    ModelStreamCut: (model: string) => `The connection to ${model} was interrupted`,
-  },
-  runErrorHints: {
-    ModelKeyRejected: "Check the key, or use another model.",
-    ModelQuotaExceeded: "Add credit at the provider, or use another model.",
-    ModelNotFound: "Check the model’s name in the settings, or choose another one.",
-    ModelContextTooLong:
-      "It was summarized, and still doesn’t fit. Use a model with a larger context, or start a new thread.",
-    ModelRateLimited: "Wait a moment, then try again.",
-    ModelUnavailable: "Try again, or use another model.",
-    ModelTimeout: "Try again, or use another model.",
-    ModelStreamCut: "Try again.",
-  },
   thisModel: "the model",
   retrying: (model: string, attempt: number, all: number) =>
     `${model} isn’t responding. Retrying (${attempt} of ${all})…`,
   retryingSlower: (model: string, attempt: number, all: number) =>
     `${model} is receiving too many requests. Retrying (${attempt} of ${all})…`,
-  errorDetails: "Details",
-  updateKey: "Update key",
-  useAnotherModel: "Use another model",
-  modelSettings: "Model settings",
   runFailed: "The response was interrupted",
   runFailedEarly: "Couldn’t get a response",
   runFailedKept: "The output so far is kept above.",
@@ -509,6 +478,7 @@ export const en = {
   agents: "Agents",
   skills: "Skills",
   skill: skillStringsEn,
+  workspace: workspaceStringsEn,
   memory: "Memory",
   tools: "Tools",
   memoryNote: "What agents remember about you",
@@ -527,10 +497,6 @@ export const en = {
   agentDescription: "Description",
   agentDescriptionHint: "One line about what it does.",
   agentDefaultModel: "Default model",
-  agentTools: "Tool groups",
-  agentToolsHint: "Comma-separated. Leave empty to allow all.",
-  agentSoul: "Instructions (SOUL.md)",
-  agentSoulHint: "Role, tone, way of working and limits, in Markdown.",
   agentNotSaved: "Couldn’t save. Your text is still here.",
   agentSaved: "Saved",
   agentDeleted: (name: string) => `Delete ${name}`,

@@ -1,4 +1,4 @@
-/** Durations, sizes, counts and amounts with their units. */
+/** Dates, durations, sizes, counts and amounts with their units. */
 
 import type { Language } from "@/i18n/i18n";
 
@@ -62,4 +62,18 @@ export function formatCost(
     minimumFractionDigits: 2,
     maximumFractionDigits: Number(amount) < 1 ? 4 : 2,
   }).format(Number(amount));
+}
+
+/** Format as "Nov 16, 07:23"; another year is named. */
+export function formatMoment(at: string | number | Date, language: Language): string {
+  const moment = new Date(at);
+  const isThisYear = moment.getFullYear() === new Date().getFullYear();
+  return new Intl.DateTimeFormat(language, {
+    month: "short",
+    day: "numeric",
+    hour: "2-digit",
+    minute: "2-digit",
+    hourCycle: "h23",
+    ...(!isThisYear && { year: "numeric" }),
+  }).format(moment);
 }

@@ -1,12 +1,21 @@
-/** Supported languages and their dictionaries. */
+/** Supported languages and their dictionaries. English is part of the page; others are loaded when they are used. */
 
 import { en } from "@/i18n/en";
-import { zh } from "@/i18n/zh";
 
 export type Strings = typeof en;
 export type Language = "en" | "zh";
 
-export const DICTIONARIES: Readonly<Record<Language, Strings>> = { en, zh };
+const loaded: Partial<Record<Language, Strings>> = { en };
+
+/** Return the strings of a language, undefined before `loadLanguage` has loaded them. */
+export function findStrings(language: Language): Strings | undefined {
+  return loaded[language];
+}
+
+/** Load the strings of a language. */
+export async function loadLanguage(language: Language): Promise<void> {
+  if (language === "zh") loaded.zh ??= (await import("@/i18n/zh")).zh;
+}
 
 export const LANGUAGE_NAMES: Readonly<Record<Language, string>> = { en: "English", zh: "中文" };
 

@@ -153,6 +153,9 @@ export const modelStringsEn = {
 
   // Saved connections
   connections: "Connected providers",
+  share: (title: string) => `Share the models of ${title}`,
+  shareHint: "All users of this server may use these models.",
+  sharedWithYou: "Shared by an administrator",
   connectionsUnavailable: "Couldn’t load connections",
   keyStates: { set: "Key set", none: "No key", unreadable: "Key can’t be decrypted. Enter it again." },
   test: "Test",
@@ -217,7 +220,7 @@ const problemsZh: Readonly<Record<keyof typeof problemsEn, ProblemText>> = {
     remedy: () => "仍可使用，回答会在完成后一次性显示。",
   },
   no_usage: {
-    message: ({ model }) => `${model} 不返回 token 用量。`,
+    message: ({ model }) => `${model} 不返回 Token 用量。`,
     remedy: () => "仍可使用，但用量和费用未知。",
   },
   no_listing: {
@@ -278,7 +281,7 @@ export const modelStringsZh: typeof modelStringsEn = {
   works: (time) => `可以使用。检查用时 ${time}。`,
   worksPartly: (time) => `可以回答，但有限制。检查用时 ${time}。`,
   tested: (model) => `已用 ${model} 测试`,
-  abilities: { answer: "回答", streaming: "流式输出", tools: "工具调用", usage: "token 用量" },
+  abilities: { answer: "回答", streaming: "流式输出", tools: "工具调用", usage: "Token 用量" },
   yes: "是",
   no: "否",
   mended: "使用的地址：",
@@ -294,7 +297,7 @@ export const modelStringsZh: typeof modelStringsEn = {
   reasoning: "推理",
   noTools: "不支持工具调用",
   context: (size) => `${size} 上下文`,
-  price: (input, output) => `每百万 token：输入 $${input} · 输出 $${output}`,
+  price: (input, output) => `每百万 Token：输入 $${input} · 输出 $${output}`,
   otherModel: "模型名称",
   otherModelHint: "如果不在列表中。",
   add: "添加并测试",
@@ -304,6 +307,9 @@ export const modelStringsZh: typeof modelStringsEn = {
   shadowed: (name) => `config.yaml 中已有名为 ${name} 的模型，将使用它而不是保存的模型。`,
 
   connections: "已连接的提供商",
+  share: (title: string) => `共享 ${title} 的模型`,
+  shareHint: "此服务器的所有用户都可以使用这些模型。",
+  sharedWithYou: "由管理员共享",
   connectionsUnavailable: "无法加载连接",
   keyStates: { set: "已设置密钥", none: "没有密钥", unreadable: "无法解密密钥，请重新输入。" },
   test: "测试",

@@ -28,7 +28,6 @@ export const toolStringsEn = {
   log: "Output",
   notReconnected: "Couldn’t connect.",
   kinds: { stdio: "Local program (stdio)", http: "Remote (HTTP)", sse: "Remote (SSE)" },
-  since: "since",
   edit: "Edit",
   remove: "Remove",
   removeSure: (name: string) =>
@@ -157,7 +156,6 @@ export const toolStringsZh: typeof toolStringsEn = {
   log: "输出",
   notReconnected: "无法连接。",
   kinds: { stdio: "本地程序（stdio）", http: "远程（HTTP）", sse: "远程（SSE）" },
-  since: "自",
   edit: "编辑",
   remove: "移除",
   removeSure: (name) => `移除 ${name}？所有用户的登录和已接受的工具也会一并删除，且无法撤销。`,

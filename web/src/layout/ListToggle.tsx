@@ -2,16 +2,15 @@
 
 import { PanelLeft } from "lucide-react";
 import { useStrings } from "@/i18n/context";
-import { useToggleList } from "@/layout/useToggleList";
+import { useIsDrawer, useToggleList } from "@/layout/useToggleList";
 import { usePage } from "@/state/context";
-import { useIsNarrow } from "@/ui/dom/useIsNarrow";
 import { IconButton } from "@/ui/IconButton";
 
 export function ListToggle() {
   const strings = useStrings();
   const toggleList = useToggleList();
-  const narrow = useIsNarrow();
-  const listOpen = usePage((page) => (narrow ? page.drawerOpen : page.preferences.listOpen));
+  const isDrawer = useIsDrawer();
+  const listOpen = usePage((page) => (isDrawer ? page.drawerOpen : page.preferences.listOpen));
   return (
     <IconButton
       icon={PanelLeft}

@@ -3,6 +3,7 @@
 import type { ReactNode } from "react";
 import { ListToggle } from "@/layout/ListToggle";
 import { useTitle } from "@/layout/useTitle";
+import { useTitleMark } from "@/state/useTitleMark";
 
 interface Props {
   readonly title: string;
@@ -12,7 +13,7 @@ interface Props {
 }
 
 export function PageFrame({ title, actions, children }: Props) {
-  useTitle(title);
+  useTitle(title, useTitleMark());
   return (
     <>
       <header className="flex h-12 shrink-0 items-center gap-2 border-b border-line px-3">

@@ -85,7 +85,10 @@ test("code is highlighted once it is complete", async () => {
 
 test("a citation links to its page and to the saved copy", () => {
   render(inPage(<Markdown text="Warm [citation:Heat](https://example.org/heat?a=1)." growing={false} />));
-  expect(screen.getByRole("link", { name: "Heat" })).toHaveProperty("href", "https://example.org/heat?a=1");
+  expect(screen.getByRole("link", { name: "Heat, example.org 1" })).toHaveProperty(
+    "href",
+    "https://example.org/heat?a=1",
+  );
   const kept = screen.getByRole("link", { name: "View saved copy" });
   expect(kept.getAttribute("href")).toContain("/web-pages/at?url=https%3A%2F%2Fexample.org%2Fheat%3Fa%3D1");
 });

@@ -1,6 +1,6 @@
 /** Renders Markdown. */
 
-import { memo, useId, useMemo, useRef } from "react";
+import { memo, useId, useMemo, useRef, useState } from "react";
 import {
   allBlocks,
   type Block,
@@ -9,6 +9,7 @@ import {
   openBlock,
   splitBlocks,
 } from "@/markdown/blocks";
+import { CitationNumbers } from "@/markdown/Citation";
 import { FootnoteList, FootnotesProvider, footnotesOf } from "@/markdown/footnotes";
 import { renderTokens } from "@/markdown/render";
 
@@ -21,15 +22,18 @@ export const Markdown = memo(function Markdown({ text, growing }: { text: string
     () => ({ id, notes: growing ? [] : footnotesOf(text, blocks) }),
     [id, growing, growing ? "" : text],
   );
+  const [numbers] = useState(() => new Map<string, number>());
   return (
-    <div className="prose">
-      <FootnotesProvider value={footnotes}>
-        {blocks.map((block, index) => (
-          <BlockView key={block.start} block={block} settled={!growing || index < blocks.length - 1} />
-        ))}
-        <FootnoteList render={({ tokens }) => renderTokens(tokens, true)} />
-      </FootnotesProvider>
-    </div>
+    <CitationNumbers value={numbers}>
+      <div className="prose">
+        <FootnotesProvider value={footnotes}>
+          {blocks.map((block, index) => (
+            <BlockView key={block.start} block={block} settled={!growing || index < blocks.length - 1} />
+          ))}
+          <FootnoteList render={({ tokens }) => renderTokens(tokens, true)} />
+        </FootnotesProvider>
+      </div>
+    </CitationNumbers>
   );
 });
 

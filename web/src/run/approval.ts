@@ -21,6 +21,14 @@ export interface ApprovalRequest {
   readonly reason: string | null;
   /** Name of the policy rule that asks, if it is one. */
   readonly code: string | null;
+  /** What can be allowed for the rest of the thread; null if that is not possible. */
+  readonly permission: Permission | null;
+}
+
+/** Calls of a tool that a user can allow in a thread. */
+export interface Permission {
+  /** Hosts of the URLs; calls with others are asked about. */
+  readonly hosts: readonly string[];
 }
 
 export interface Approval {
@@ -69,6 +77,7 @@ function requestsOf(
       allowed: allowedFor(configs, name),
       reason: reasonOf(action.description),
       code: codeOf(value.reasons),
+      permission: permissionOf(value),
     });
   }
   return requests;
@@ -85,6 +94,14 @@ function reasonOf(description: unknown): string | null {
 function codeOf(reasons: unknown): string | null {
   const first: unknown = Array.isArray(reasons) ? reasons[0] : null;
   return isRecord(first) && typeof first.code === "string" ? first.code : null;
+}
+
+/** Return what the server offers; a tool that always needs approval can be allowed as a whole. */
+function permissionOf({ asked_by, permission }: Fields): Permission | null {
+  if (asked_by === undefined) return { hosts: [] };
+  if (!isRecord(permission)) return null;
+  const { hosts } = permission;
+  return { hosts: Array.isArray(hosts) ? hosts.filter((host) => typeof host === "string") : [] };
 }
 
 /** Remove and return the matching call; the same call may occur twice. */

@@ -29,6 +29,10 @@ export interface Message {
   /** The call was stopped by the user. */
   readonly stopped: boolean;
   readonly hidden: boolean;
+  /** Summary of the messages before it, which left the context of the agent. */
+  readonly summary: string | null;
+  /** Stays in the context when the thread is summarized. */
+  readonly pinned: boolean;
   /** Files sent by the user. */
   readonly files: readonly SentFile[];
   /** The last run that reported it. */
@@ -45,6 +49,8 @@ export interface Message {
   readonly thoughtMs: number | null;
   /** Duration of the call it is the result of, as the server measured it (ms). */
   readonly tookMs: number | null;
+  /** Nobody was asked about the call: the user has allowed such calls in the thread. */
+  readonly allowedInThread: boolean;
 }
 
 const ROLES: Readonly<Record<string, Role>> = {
@@ -78,6 +84,8 @@ export function messageOf(
     failed: hasFailed(wire),
     stopped: isStopped(wire),
     hidden: wire.additional_kwargs?.hide_from_ui === true,
+    summary: summaryOf(wire),
+    pinned: wire.additional_kwargs?.pinned === true,
     files: sentFilesOf(wire.additional_kwargs),
     runId: runId ?? seen?.runId ?? null,
     runStartedAt: runStartedAt ?? seen?.runStartedAt ?? null,
@@ -86,7 +94,13 @@ export function messageOf(
     settledAt: seen?.settledAt ?? at ?? null,
     thoughtMs: thoughtMs ?? seen?.thoughtMs ?? null,
     tookMs: tookMs ?? seen?.tookMs ?? null,
+    allowedInThread: wire.additional_kwargs?.allowed_in_thread === true,
   };
+}
+
+function summaryOf({ additional_kwargs }: WireMessage): string | null {
+  const notes = additional_kwargs?.earlier_notes;
+  return typeof notes === "string" && notes !== "" ? notes : null;
 }
 
 /** Return true for a failed tool result; stopped calls are not failures. */
@@ -112,6 +126,8 @@ export function emptyMessage(id: string, role: Role, at: number): Message {
     failed: false,
     stopped: false,
     hidden: false,
+    summary: null,
+    pinned: false,
     files: [],
     runId: null,
     runStartedAt: null,
@@ -120,6 +136,7 @@ export function emptyMessage(id: string, role: Role, at: number): Message {
     settledAt: null,
     thoughtMs: null,
     tookMs: null,
+    allowedInThread: false,
   };
 }
 

@@ -29,6 +29,7 @@ const NO_FILES: FilesGateway = {
   uploads: async () => [],
   suggestions: async () => [],
   polish: async () => null,
+  size: async () => null,
 };
 
 const AppContext = createContext<App | null>(null);
@@ -65,6 +66,11 @@ function useApp(): App {
 export function usePage<T>(select: (page: Page) => T): T {
   const { store } = useApp();
   return useSyncExternalStore(store.subscribe, () => select(store.get()));
+}
+
+/** Return a function that reads the state without rendering again when it changes. */
+export function usePageState(): () => Page {
+  return useApp().store.get;
 }
 
 export function useActions(): Actions {

@@ -1,21 +1,25 @@
 /** Queries of models and starters. */
 
 import { keepPreviousData, queryOptions, useQuery } from "@tanstack/react-query";
-import { useMemo } from "react";
+import { useEffect, useMemo, useRef } from "react";
 import type { Gateway } from "@/api/gateway";
 import type { ModelInfo, ModelsAnswer, Starter } from "@/api/wire";
-import { useGateway, usePage } from "@/state/context";
+import { useActions, useGateway, usePage } from "@/state/context";
 import { IMMEDIATE, type LoadState, loadState } from "@/state/queries";
 
 export const MODELS_KEY: readonly string[] = ["models"];
+
+// While the page is in view.
+const LOOK_AGAIN_MS = 15_000;
 
 export function modelsQuery(gateway: Gateway) {
   return queryOptions({
     queryKey: MODELS_KEY,
     queryFn: () => gateway.models(),
     staleTime: Number.POSITIVE_INFINITY,
-    // The configuration is usually changed in another window.
+    // The configuration is usually changed in another window, or on the server.
     refetchOnWindowFocus: "always",
+    refetchInterval: LOOK_AGAIN_MS,
     ...IMMEDIATE,
   });
 }
@@ -41,6 +45,22 @@ export function useCurrentModel(): ModelInfo | null {
   const { data } = useQuery(modelsQuery(useGateway()));
   const preferred = usePage((page) => page.preferences.model);
   return useMemo(() => selectModel(data, preferred), [data, preferred]);
+}
+
+/** Say which model answers from now on, if the server changed it. */
+export function useModelNotice(): void {
+  const actions = useActions();
+  const model = useCurrentModel();
+  const preferred = usePage((page) => page.preferences.model);
+  const last = useRef<{ readonly name: string; readonly preferred: string | null } | null>(null);
+  useEffect(() => {
+    if (model === null) return;
+    const before = last.current;
+    const name = modelName(model);
+    last.current = { name, preferred };
+    if (before !== null && before.name !== name && before.preferred === preferred)
+      actions.notice({ kind: "nowAnswering", detail: name });
+  }, [actions, model, preferred]);
 }
 
 const NO_STARTERS: readonly Starter[] = [];

@@ -1,6 +1,7 @@
 /** State of the page and its actions. */
 
 import { type ActiveAgent, LEAD_AGENT } from "@/api/assistants";
+import type { Strings } from "@/i18n/i18n";
 import { NO_RUN } from "@/run/conversation";
 import { type Conversation, EMPTY_CONVERSATION, type RunEvent, reduce } from "@/run/reduce";
 import type { Mode } from "@/state/modes";
@@ -16,6 +17,14 @@ export interface ThreadChange {
 
 export interface Connecting {
   readonly connectionId: string | null;
+  /** Replace the key of this model instead. */
+  readonly keyOf?: string;
+}
+
+/** A short message about something that was done. */
+export interface Notice {
+  readonly kind: keyof Strings["workspace"]["notices"];
+  readonly detail?: string;
 }
 
 export interface Page {
@@ -40,6 +49,11 @@ export interface Page {
   /** Open dialog that connects a model; with an id, it adds models to that connection. */
   readonly connecting: Connecting | null;
   readonly online: boolean;
+  /** The next new thread is temporary. */
+  readonly startsTemporary: boolean;
+  /** Open thread that is deleted when it is left. */
+  readonly temporaryId: string | null;
+  readonly notice: Notice | null;
 }
 
 export type PageAction =
@@ -58,7 +72,10 @@ export type PageAction =
   | { readonly type: "drawerToggled"; readonly open: boolean }
   | { readonly type: "paletteToggled"; readonly open: boolean }
   | { readonly type: "connectingChanged"; readonly connecting: Connecting | null }
-  | { readonly type: "onlineChanged"; readonly online: boolean };
+  | { readonly type: "onlineChanged"; readonly online: boolean }
+  | { readonly type: "temporaryChosen"; readonly on: boolean }
+  | { readonly type: "temporaryEnded" }
+  | { readonly type: "noticed"; readonly notice: Notice | null };
 
 export function initialPage(threadId: string | null, preferences: Preferences, online: boolean): Page {
   return {
@@ -76,6 +93,9 @@ export function initialPage(threadId: string | null, preferences: Preferences, o
     paletteOpen: false,
     connecting: null,
     online,
+    startsTemporary: false,
+    temporaryId: null,
+    notice: null,
   };
 }
 
@@ -103,6 +123,12 @@ export function reducePage(page: Page, action: PageAction): Page {
       return { ...page, connecting: action.connecting };
     case "onlineChanged":
       return { ...page, online: action.online };
+    case "temporaryChosen":
+      return { ...page, startsTemporary: action.on };
+    case "temporaryEnded":
+      return forgetTemporary(page);
+    case "noticed":
+      return { ...page, notice: action.notice };
     case "threadChanged":
       return { ...page, changed: action.change };
     case "threadChangeDismissed":
@@ -138,6 +164,19 @@ function visit(page: Page, threadId: string | null, isListed: boolean): Page {
     stale: false,
     activeAgent: begins ? page.activeAgent : LEAD_AGENT,
     drawerOpen: false,
+    startsTemporary: false,
+    temporaryId: begins && page.startsTemporary ? threadId : page.temporaryId,
+  };
+}
+
+/** Drop all that the page knows of the temporary thread. */
+function forgetTemporary({ temporaryId, cached, drafts, ...page }: Page): Page {
+  const other = ([id]: readonly [string | null, unknown]) => id !== temporaryId;
+  return {
+    ...page,
+    temporaryId: null,
+    cached: new Map([...cached].filter(other)),
+    drafts: new Map([...drafts].filter(other)),
   };
 }
 

@@ -7,6 +7,8 @@ import { isTab, type PanelTab } from "@/state/panelSearch";
 
 export type Theme = "system" | "light" | "dark";
 
+export type Watched = "busy" | "unread";
+
 export interface Preferences {
   readonly theme: Theme;
   /** Null for the browser's language. */
@@ -18,8 +20,16 @@ export interface Preferences {
   readonly modes: Readonly<Record<string, Mode>>;
   /** Effect of a message sent during a run. */
   readonly strategy: MultitaskStrategy;
-  /** Tools allowed without asking, by thread id. */
-  readonly allowedTools: Readonly<Record<string, readonly string[]>>;
+  /** Number of messages sent, as far as it matters for hints. */
+  readonly sentMessages: number;
+  /** Notify in the background when a task is done or waits. */
+  readonly notify: boolean;
+  /** Threads seen running, and those that finished unseen. */
+  readonly watched: Readonly<Record<string, Watched>>;
+  /** Open the panel for the first result of a thread. */
+  readonly autoOpenPanel: boolean;
+  /** Amount to spend in a month, in the currency of the prices; null for none. */
+  readonly monthlyBudget: number | null;
   readonly listOpen: boolean;
   readonly panelOpen: boolean;
   readonly panelTab: PanelTab;
@@ -39,7 +49,11 @@ export const DEFAULT_PREFERENCES: Preferences = {
   mode: "thinking",
   modes: {},
   strategy: "enqueue",
-  allowedTools: {},
+  sentMessages: 0,
+  notify: false,
+  watched: {},
+  autoOpenPanel: true,
+  monthlyBudget: null,
   listOpen: true,
   panelOpen: false,
   panelTab: "artifacts",
@@ -74,11 +88,13 @@ function checked(stored: Record<string, unknown>): Preferences {
     mode: isMode(mode) ? mode : "thinking",
     modes: Object.fromEntries(Object.entries(modes ?? {}).filter(([, chosen]) => isMode(chosen))),
     strategy: strategy === "interrupt" || strategy === "steer" ? strategy : "enqueue",
-    allowedTools: Object.fromEntries(
-      Object.entries(stored.allowedTools ?? {}).filter(
-        ([, names]) => Array.isArray(names) && names.every((name) => typeof name === "string"),
-      ),
+    sentMessages: typeof stored.sentMessages === "number" ? stored.sentMessages : 0,
+    notify: stored.notify === true,
+    watched: Object.fromEntries(
+      Object.entries(stored.watched ?? {}).filter(([, mark]) => mark === "busy" || mark === "unread"),
     ),
+    autoOpenPanel: stored.autoOpenPanel !== false,
+    monthlyBudget: typeof stored.monthlyBudget === "number" ? stored.monthlyBudget : null,
     listOpen: listOpen !== false,
     panelOpen: panelOpen === true,
     panelTab: isTab(panelTab) ? panelTab : DEFAULT_PREFERENCES.panelTab,

@@ -32,6 +32,9 @@ export function loadState<T>({ data, isError, error }: UseQueryResult<T>): LoadS
   return isError ? { phase: "failed", problem: toProblem(error) } : { phase: "loading" };
 }
 
+/** Query key of the projects; keys of one project begin with it. */
+export const PROJECTS_KEY: readonly string[] = ["projects"];
+
 /** Query key of a memory; null is the shared one. */
 export function memoryKey(agent: string | null): readonly string[] {
   return ["memory", agent ?? ""];

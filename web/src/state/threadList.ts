@@ -2,7 +2,7 @@
 
 import { useQuery } from "@tanstack/react-query";
 import type { WaitsFor, WireThread } from "@/api/wire";
-import { useActions } from "@/state/context";
+import { useActions, usePage } from "@/state/context";
 import { IMMEDIATE, type LoadState, loadState } from "@/state/queries";
 
 export interface Thread {
@@ -15,6 +15,9 @@ export interface Thread {
   readonly pinned: boolean;
   readonly archived: boolean;
   readonly waitsFor: WaitsFor | null;
+  readonly projectId: string | null;
+  /** Id of the thread it was copied from. */
+  readonly branchedFrom: string | null;
 }
 
 export interface ThreadList {
@@ -51,6 +54,7 @@ export function useThreadPolling(): void {
 
 function useThreadsQuery(polls: boolean): LoadState<ThreadList> {
   const { listThreads } = useActions();
+  const notify = usePage((page) => page.preferences.notify);
   const query = useQuery({
     queryKey: THREADS_KEY,
     queryFn: listThreads,
@@ -59,6 +63,8 @@ function useThreadsQuery(polls: boolean): LoadState<ThreadList> {
     refetchOnWindowFocus: polls,
     // The polling observer renders nothing.
     ...(polls && { notifyOnChangeProps: [] }),
+    // Notifications need the list while the page is hidden.
+    refetchIntervalInBackground: notify,
     refetchInterval: polls
       ? ({ state }) =>
           (state.data as ThreadList | undefined)?.threads.some(isChanging) ? ACTIVE_MS : IDLE_MS
@@ -73,7 +79,15 @@ function isChanging({ status, updatedAt }: Thread): boolean {
 }
 
 export function toThread(wire: WireThread): Thread {
-  const { thread_id: id, updated_at: updatedAt, status, metadata, values, waits_for: waitsFor = null } = wire;
+  const {
+    thread_id: id,
+    updated_at: updatedAt,
+    status,
+    metadata,
+    values,
+    waits_for: waitsFor = null,
+    project_id: projectId = null,
+  } = wire;
   const given = typeof metadata.title === "string" && metadata.title !== "" ? metadata.title : null;
   return {
     id,
@@ -84,6 +98,8 @@ export function toThread(wire: WireThread): Thread {
     pinned: metadata.pinned === true,
     archived: metadata.archived === true,
     waitsFor,
+    projectId,
+    branchedFrom: typeof metadata.branched_from === "string" ? metadata.branched_from : null,
   };
 }
 

@@ -18,13 +18,24 @@ export const DEMO_MODEL: ModelInfo = {
 /** Create a fake of an empty server; `answers` overrides calls. */
 export function fakeGateway(answers: Partial<Gateway> = {}): Gateway {
   return {
-    sandbox: async () => ({ tier: "isolated", detail: "bubblewrap", problem: null, remedy: null }),
+    sandbox: async () => ({
+      tier: "isolated",
+      detail: "bubblewrap",
+      problem: null,
+      remedy: null,
+      network: "none",
+      code: null,
+      toolbox: null,
+    }),
     models: async () => ({ models: [DEMO_MODEL], default: "demo" }),
     starters: async () => [],
     threads: async () => [],
     updateThread: async () => {},
     messagePage: async () => ({}),
     deleteThread: async () => {},
+    makeTemporary: async () => {},
+    endTemporary: async () => {},
+    compact: async () => "summarized",
     newestRun: async () => null,
     startRun: async () => streamOf([]),
     resumeRun: async () => streamOf([]),

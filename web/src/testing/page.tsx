@@ -56,6 +56,7 @@ export function showPage(
     savePreferences: (given) => {
       saved = given;
     },
+    temporary: { get: () => null, set: () => {} },
     deleting: {
       get: () => deleting,
       set: (threadId) => {

@@ -1,11 +1,21 @@
 /** Fake server. */
 
+import { accountsApi, type Me } from "@/api/accounts";
 import type { Server } from "@/api/server";
+
+const LOCAL_USER: Me = {
+  id: "local",
+  email: null,
+  system_role: "admin",
+  login_required: false,
+  session_id: null,
+};
 
 /** Create a fake of an empty server; `answers` overrides calls. */
 export function fakeServer(answers: Partial<Server> = {}): Server {
   const unexpectedCall = async () => Promise.reject(new Error("unexpected call"));
   return {
+    accounts: accountsApi(async () => Response.json(LOCAL_USER)),
     info: async () => ({ version: "0.1.0" }),
     allMessages: async () => ({ messages: [] }),
     features: async () => ({}),
@@ -17,6 +27,8 @@ export function fakeServer(answers: Partial<Server> = {}): Server {
     deleteAgent: async () => {},
     folder: async (_, path) => ({ path, entries: [], is_truncated: false }),
     bytes: unexpectedCall,
+    officePreview: unexpectedCall,
+    runChanges: unexpectedCall,
     saveText: unexpectedCall,
     memory: unexpectedCall,
     memoryAsOf: unexpectedCall,
@@ -43,12 +55,44 @@ export function fakeServer(answers: Partial<Server> = {}): Server {
     replaceModelKey: unexpectedCall,
     removeModelConnection: unexpectedCall,
     removeSavedModel: unexpectedCall,
+    shareModelConnection: unexpectedCall,
+    embeddingModel: async () => ({
+      origin: null,
+      provider: null,
+      base_url: null,
+      model: null,
+      has_key: false,
+      can_change: true,
+      is_local_installed: true,
+      install_command: "",
+    }),
+    checkEmbeddingModel: unexpectedCall,
+    saveEmbeddingModel: unexpectedCall,
+    removeEmbeddingModel: unexpectedCall,
     search: unexpectedCall,
     shares: async () => [],
     share: unexpectedCall,
     unshare: async () => {},
+    permissions: async () => [],
+    revokePermission: async () => {},
+    projects: async () => [],
+    projectThreads: async () => [],
+    project: unexpectedCall,
+    createProject: unexpectedCall,
+    changeProject: unexpectedCall,
+    deleteProject: unexpectedCall,
+    projectFiles: unexpectedCall,
+    addProjectFiles: unexpectedCall,
+    deleteProjectFile: unexpectedCall,
+    retryProjectFile: unexpectedCall,
+    filePassages: unexpectedCall,
+    projectMemory: unexpectedCall,
+    addProjectFact: unexpectedCall,
+    removeProjectFact: unexpectedCall,
+    moveThread: unexpectedCall,
     skills: async () => ({ skills: [] }),
     skill: unexpectedCall,
+    testSkill: unexpectedCall,
     switchSkill: unexpectedCall,
     installSkill: unexpectedCall,
     installSkillFrom: unexpectedCall,
@@ -68,7 +112,10 @@ export function fakeServer(answers: Partial<Server> = {}): Server {
     mcpServer: unexpectedCall,
     switchMcpServer: unexpectedCall,
     putMcpServer: unexpectedCall,
+    previewMcpServers: unexpectedCall,
     importMcpServers: unexpectedCall,
+    switchMcpTool: unexpectedCall,
+    tryMcpTool: unexpectedCall,
     removeMcpServer: unexpectedCall,
     reconnectMcpServer: unexpectedCall,
     mcpPins: async () => [],
@@ -79,6 +126,11 @@ export function fakeServer(answers: Partial<Server> = {}): Server {
     runEvents: async () => [],
     threadUsage: unexpectedCall,
     runUsage: unexpectedCall,
+    usage: unexpectedCall,
+    webPages: async () => [],
+    feedback: async () => [],
+    rate: unexpectedCall,
+    unrate: async () => {},
     ...answers,
   };
 }

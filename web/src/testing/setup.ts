@@ -2,6 +2,7 @@
 
 import { cleanup, configure } from "@testing-library/react";
 import { afterEach } from "vitest";
+import { loadLanguage } from "@/i18n/i18n";
 
 class UnchangingSize implements ResizeObserver {
   observe(): void {}
@@ -54,3 +55,6 @@ Element.prototype.hasPointerCapture = () => false;
 // Lazy chunks may load slowly on a shared machine.
 configure({ asyncUtilTimeout: 20_000 });
 afterEach(cleanup);
+
+// Tests in Chinese need not wait for it.
+await loadLanguage("zh");

@@ -70,7 +70,8 @@ const LANGUAGES: Readonly<Record<string, () => LanguageSupport>> = {
   ts: () => javascript({ typescript: true }),
   tsx: () => javascript({ jsx: true, typescript: true }),
   json,
-  md: markdown,
+  // Underlined headings would take the header of a skill for one.
+  md: () => markdown({ extensions: { remove: ["SetextHeading"] } }),
   py: python,
 };
 
@@ -81,7 +82,12 @@ function languageOf(ending: string): Extension {
 const LOOK = EditorView.theme({
   "&": { height: "100%", fontSize: "0.8125rem", color: "var(--ink)", backgroundColor: "transparent" },
   "&.cm-focused": { outline: "none" },
-  ".cm-scroller": { fontFamily: "var(--font-mono)", lineHeight: "1.6", overflow: "auto" },
+  ".cm-scroller": {
+    fontFamily: "var(--font-mono)",
+    fontVariantLigatures: "none",
+    lineHeight: "1.6",
+    overflow: "auto",
+  },
   ".cm-content": { padding: "12px 0", caretColor: "var(--ink)" },
   ".cm-content:focus-visible": { outline: "none" },
   ".cm-gutters": { backgroundColor: "transparent", color: "var(--ink-faint)", border: "none" },

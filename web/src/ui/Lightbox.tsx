@@ -80,7 +80,7 @@ export default function Lightbox({ image, label, onClose, scalable = false, chil
         tabIndex={0}
         onKeyDown={onKeyDown}
         onPointerMove={drag}
-        className={`flex min-h-0 flex-1 overflow-auto focus-visible:-outline-offset-2 ${zoom > 1 ? "cursor-grab active:cursor-grabbing" : ""}`}
+        className={`flex min-h-0 flex-1 overflow-auto bg-rail focus-visible:-outline-offset-2 ${zoom > 1 ? "cursor-grab active:cursor-grabbing" : ""}`}
       >
         <img
           src={image}

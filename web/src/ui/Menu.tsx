@@ -2,29 +2,37 @@
 
 import * as Radix from "@radix-ui/react-dropdown-menu";
 import { Check, type LucideIcon } from "lucide-react";
-import type { ReactNode } from "react";
+import { type ReactNode, useRef } from "react";
 
 interface MenuProps {
   readonly trigger: ReactNode;
   readonly side?: "top" | "bottom";
   readonly align?: "start" | "end";
-  /** The chosen item moves focus itself; do not return it to the trigger. */
-  readonly keepsFocus?: () => boolean;
+  /** Called when the menu has closed; true if focus is not to return to the trigger. */
+  readonly movesFocus?: (hasChosen: boolean) => boolean;
   readonly children: ReactNode;
 }
 
-export function Menu({ trigger, side = "bottom", align = "start", keepsFocus, children }: MenuProps) {
+export function Menu({ trigger, side = "bottom", align = "start", movesFocus, children }: MenuProps) {
+  const hasChosen = useRef(false);
   return (
     // Not modal: Radix locks scrolling with an inline style, which the CSP forbids.
     <Radix.Root modal={false}>
       <Radix.Trigger asChild>{trigger}</Radix.Trigger>
-      <Radix.Portal>
+      {/* Inside a landmark, as all content of the page. */}
+      <Radix.Portal container={document.querySelector("main")}>
         <Radix.Content
           side={side}
           align={align}
           sideOffset={6}
           collisionPadding={8}
-          onCloseAutoFocus={(event) => keepsFocus?.() && event.preventDefault()}
+          onClick={() => {
+            hasChosen.current = true;
+          }}
+          onCloseAutoFocus={(event) => {
+            if (movesFocus?.(hasChosen.current)) event.preventDefault();
+            hasChosen.current = false;
+          }}
           className="z-30 max-h-(--radix-dropdown-menu-content-available-height) w-72 animate-appear overflow-y-auto rounded-box border border-line bg-raised p-1 shadow-float"
         >
           {children}

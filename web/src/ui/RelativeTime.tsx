@@ -1,20 +1,20 @@
-/** Relative time with the exact time on hover. */
+/** Relative time below a day, else the date; the exact time on hover. */
 
 import { useLanguage } from "@/i18n/context";
+import { formatMoment } from "@/i18n/format";
 import type { Language } from "@/i18n/i18n";
 
 export function RelativeTime({ at }: { at: string }) {
   const language = useLanguage();
+  const ms = Date.parse(at) - Date.now();
   return (
-    <time dateTime={at} title={exactTime(at, language)}>
-      {formatRelativeTime(Date.parse(at) - Date.now(), language)}
+    <time dateTime={at} title={formatMoment(at, language)}>
+      {Math.abs(ms) < DAY_MS ? formatRelativeTime(ms, language) : formatMoment(at, language)}
     </time>
   );
 }
 
-export function exactTime(at: string, language: Language): string {
-  return new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" }).format(new Date(at));
-}
+const DAY_MS = 86_400_000;
 
 const UNITS: readonly (readonly [Intl.RelativeTimeFormatUnit, number])[] = [
   ["year", 365 * 86_400],

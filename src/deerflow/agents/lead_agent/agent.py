@@ -10,6 +10,7 @@ from langchain_core.tools import BaseTool
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from deerflow.acp.tools import ACP_GROUP, create_acp_tool
+from deerflow.agent_support.tools import make_text_only
 from deerflow.agents.chain import ChainInputs, build_chain
 from deerflow.agents.factory import assemble_agent, select_tools
 from deerflow.agents.features import RuntimeFeatures
@@ -28,9 +29,9 @@ from deerflow.domain.runs import AgentSpec
 from deerflow.domain.skills import SkillMetadata
 from deerflow.domain.subagents import TASK
 from deerflow.domain.tools import MCP_SOURCE, SERVER
-from deerflow.mcp.tools import make_text_only
 from deerflow.memory.tools import MEMORY_ADD, build_memory_tools
 from deerflow.models.factory import ModelCatalog
+from deerflow.projects.tools import build_knowledge_tool
 from deerflow.sandbox.tools import read_file
 from deerflow.skills.tools import SKILL_MANAGE, describe_skill, skill_manage
 from deerflow.subagents.execution import Subagent
@@ -44,7 +45,6 @@ from deerflow.subagents.types import (
     warn_about_unknown_overrides,
     warn_about_unknown_tools,
 )
-from deerflow.tools.agent_tools import AgentStore, build_setup_agent_tool, build_update_agent_tool
 from deerflow.tools.assembly import (
     HOST_BASH_GROUP,
     ToolSet,
@@ -54,6 +54,7 @@ from deerflow.tools.assembly import (
     list_preferences,
     sandbox_tools,
 )
+from deerflow.tools.builtins import AgentStore, build_setup_agent_tool, build_update_agent_tool
 from deerflow.tools.citations.tool import verify_citations
 from deerflow.tools.deferred import DeferredTools, defer_tools
 
@@ -73,7 +74,7 @@ class LeadAgent:
     spec: AgentSpec
     settings: AgentSettings
     catalog: ModelCatalog
-    shelf: AgentStore
+    store: AgentStore
     custom: CustomAgent | None = None
     plan: AgentPlan = AgentPlan()
     skills: tuple[SkillMetadata, ...] = ()
@@ -113,7 +114,7 @@ class LeadAgent:
         features = replace(self.plan.features or self._features(entry), subagent=False, memory=False)
         lent = self._tools(features)
         warn_about_unknown_tools(kind, lent.names)
-        # Nobody is there to approve what it does, so it has no tool that needs it.
+        # There is no user to approve its calls, so it has no tool that needs approval.
         tools = ToolSet(
             tuple(
                 tool
@@ -123,10 +124,10 @@ class LeadAgent:
         )
         tools, deferred = defer_tools(tools, self.settings.tool_search)
         known = [skill for skill in self.skills if kind.skills is None or skill.name in kind.skills]
-        ingredients = replace(
+        inputs = replace(
             self._chain_inputs(features, tools, entry, deferred), skills=frozenset(skill.name for skill in known)
         )
-        chain = build_chain(ingredients, for_subagent=True)
+        chain = build_chain(inputs, for_subagent=True)
         prompt = subagent_prompt(
             kind.system_prompt,
             PromptParts(
@@ -196,8 +197,8 @@ class LeadAgent:
         has_computer = self._has_computer(features)
         if self.spec.is_bootstrap:
             reading = [as_tool(read_file)] if self.skills and has_computer else []
-            return ToolSet((build_setup_agent_tool(self.shelf), *reading))
-        own: list[BaseTool] = [build_update_agent_tool(self.shelf)] if self.custom else []
+            return ToolSet((build_setup_agent_tool(self.store), *reading))
+        own: list[BaseTool] = [build_update_agent_tool(self.store)] if self.custom else []
         if has_computer and self._skills_are_many:
             own.append(as_tool(describe_skill))
         if evolves:
@@ -207,6 +208,8 @@ class LeadAgent:
         groups, allow_bash = self._own.tool_groups, self._runs_commands
         if any(entry.name == WEB_FETCH and is_enabled(entry, groups, allow_bash) for entry in self.settings.tools):
             own.append(as_tool(verify_citations))
+        if self.spec.searches_knowledge:
+            own.append(build_knowledge_tool())
         if features.subagent and (kinds := self._kinds):
             warn_about_unknown_overrides(self.settings.subagents, kinds)
             own += [build_task_tool(tuple(kinds)), build_task_batch_tool(tuple(kinds))]

@@ -1,7 +1,9 @@
-"""Boundary to models and tools: what they return can be recorded, and a cancelled model call ends."""
+"""Boundary to models and tools: what they return can be recorded, and a cancelled call ends."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -25,10 +27,15 @@ from deerflow.agent_support.thread_state import ThreadState
 from deerflow.agent_support.tools import is_blocking, run_in_threads
 from deerflow.domain.context import RunContext, find_run_context
 
+logger = logging.getLogger(__name__)
+
 T = TypeVar("T")
 Result = ToolMessage | Command[Any]
 
-CANCEL_INTERVAL_S = 0.05
+MODEL_CANCEL_S, TOOL_CANCEL_S = 0.05, 1.5
+"""Seconds before a cancellation is repeated. Tools clean up when they are cancelled, which takes longer."""
+CANCEL_LIMIT_S = 7.5
+"""Seconds after which work that ignores all cancellations is left alone."""
 
 
 class BoundaryMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
@@ -41,7 +48,7 @@ class BoundaryMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
         return make_reply_storable(handler(request))
 
     async def awrap_model_call(self, request: Request, handler: AsyncModelHandler) -> Reply:
-        return make_reply_storable(await cancel_until_done(handler(request)))
+        return make_reply_storable(await cancel_until_done(handler(request), MODEL_CANCEL_S))
 
     def wrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler[Result]) -> Result:
         return make_result_storable(handler(request))
@@ -50,11 +57,11 @@ class BoundaryMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
         run = find_run_context(request.runtime.context)
         if run is not None and run.tool_threads is not None and request.tool is not None and is_blocking(request.tool):
             request = request.override(tool=run_in_threads(request.tool, run.tool_threads))
-        return make_result_storable(await handler(request))
+        return make_result_storable(await cancel_until_done(handler(request), TOOL_CANCEL_S))
 
 
-async def cancel_until_done(work: Awaitable[T]) -> T:
-    """Return the result of `work`. A cancellation is repeated until `work` ends.
+async def cancel_until_done(work: Awaitable[T], interval_s: float) -> T:
+    """Return the result of `work`. A cancellation is repeated until `work` ends, or for `CANCEL_LIMIT_S`.
 
     Clients of vendors may ignore one: `asyncio.wait_for` of Python 3.11 does when data arrives at the same moment.
     """
@@ -62,11 +69,16 @@ async def cancel_until_done(work: Awaitable[T]) -> T:
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
-        while not task.done():
+        for _ in range(int(CANCEL_LIMIT_S / interval_s)):
             task.cancel()
-            await asyncio.wait({task}, timeout=CANCEL_INTERVAL_S)
-        if not task.cancelled():
-            task.exception()  # retrieved: nobody waits for the result any more
+            with suppress(asyncio.CancelledError):  # of a caller that repeats it as well
+                await asyncio.wait({task}, timeout=interval_s)
+            if task.done():
+                break
+        if not task.done():
+            logger.error("%s ignored all cancellations and goes on", task.get_name())
+        elif not task.cancelled():
+            task.exception()  # retrieved: there is no waiter for the result any more
         raise
 
 

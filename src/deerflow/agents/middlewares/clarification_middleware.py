@@ -30,7 +30,7 @@ from deerflow.tools.builtins import ClarificationType, ask_clarification_tool
 NAME = ask_clarification_tool.name
 TYPES: tuple[ClarificationType, ...] = get_args(ClarificationType)
 MAX_OPTIONS = 24
-NOBODY_ANSWERS = "Nobody can answer now. Go on with the most sensible assumption, and say in your answer which it was."
+UNANSWERED = "Nobody can answer now. Go on with the most sensible assumption, and say in your answer which it was."
 NO_QUESTION = f"Error: {NAME} was not called: `question` is missing. Call it again with one clear question."
 
 
@@ -74,7 +74,7 @@ class ClarificationMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
         if answerable:
             return replace_message(reply, replace_tool_calls(message, answerable))
         # Answered here, the call is never made, and the model is asked again.
-        text = NOBODY_ANSWERS if self._is_disabled else NO_QUESTION
+        text = UNANSWERED if self._is_disabled else NO_QUESTION
         status = "success" if self._is_disabled else "error"
         results = [ToolMessage(text, name=NAME, tool_call_id=call["id"], status=status) for call in asking]
         return replace_message(reply, message, *results)

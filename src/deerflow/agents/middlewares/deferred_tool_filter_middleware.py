@@ -17,7 +17,7 @@ from deerflow.agent_support.replies import (
     ToolHandler,
     is_user_message,
 )
-from deerflow.agent_support.thread_state import ThreadState
+from deerflow.agent_support.thread_state import ThreadState, read_value
 from deerflow.domain.context import RunContext
 from deerflow.skills.middleware import get_original_messages, get_tool_name
 from deerflow.tools.deferred import DeferredTools
@@ -80,8 +80,8 @@ class DeferredToolFilterMiddleware(AgentMiddleware[ThreadState, RunContext, Any]
         tool = self._deferred.by_name.get(name)
         if tool is None:
             return False
-        told = (state.get("promoted") or {}).get(name)
-        return told is None or told != tool.digest
+        loaded = (read_value(state, "promoted") or {}).get(name)
+        return loaded is None or loaded != tool.digest
 
 
 def with_update(reply: Reply, found: dict[str, str]) -> Reply | ExtendedModelResponse[Any]:

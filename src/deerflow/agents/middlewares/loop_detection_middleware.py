@@ -116,7 +116,7 @@ def _frequent_tools(replies: Sequence[AIMessage], settings: LoopDetectionConfig)
     for name, now in Counter(call["name"] for call in replies[0].tool_calls).items():
         allowed, count = settings.get_frequency(name), earlier[name] + now
         if count >= allowed.warn:
-            # Many calls at once are no loop yet: nobody is stopped without a warning.
+            # Many calls at once are no loop yet: a run is not stopped without a warning.
             was_warned = earlier[name] >= allowed.warn
             yield Repetition(f"{name} in one turn", count, was_warned and count >= allowed.hard_limit)
 

@@ -23,7 +23,7 @@ from deerflow.agent_support.compaction import (
 )
 from deerflow.agent_support.model_failures import get_model_name
 from deerflow.agent_support.replies import EARLIER_NOTES, HIDDEN, AsyncModelHandler, ModelHandler, Reply, Request
-from deerflow.agent_support.thread_state import ThreadState
+from deerflow.agent_support.thread_state import ThreadState, read_value
 from deerflow.agent_support.tokens import count_message_tokens, count_tokens, count_tool_tokens
 from deerflow.budget.model_calls import ask_best_effort
 from deerflow.config.sections.agents import ContextSize, SummarizationConfig
@@ -81,7 +81,7 @@ class SummarizationMiddleware(AgentMiddleware[SummaryState, RunContext, Any]):
         super().__init__()
         self._settings = settings
         self._model = model
-        self._prompt = settings.summary_prompt or _read("summarization_middleware.md")
+        self._prompt = read_summary_prompt(settings)
         self._note = _read("summarization_note.md")
         # The tools of a graph do not change, and describing them is dear.
         self._tool_tokens: dict[tuple[str, ...], int] = {}
@@ -98,17 +98,17 @@ class SummarizationMiddleware(AgentMiddleware[SummaryState, RunContext, Any]):
             await asyncio.to_thread(self._fixed_tokens, request)
         plan = self._plan(request)
         try:
-            return await self._carry_out(plan, request, handler)
+            return await self._compact_and_call(plan, request, handler)
         except ModelContextTooLong as refusal:
             # The window is smaller than it was taken to be: try once more with half of the conversation.
             logger.warning("the request was too long for the model; the conversation is summarized and sent again")
             smaller = self._plan(request, window=plan.fixed + count_tokens(plan.kept) // 2)
             try:
-                return await self._carry_out(smaller, request, handler)
+                return await self._compact_and_call(smaller, request, handler)
             except ModelError as error:
                 raise refusal from error
 
-    async def _carry_out(
+    async def _compact_and_call(
         self, plan: CompactionPlan, request: Request, handler: AsyncModelHandler
     ) -> ModelCallResult[Any]:
         """Summarize as planned, and call the model."""
@@ -127,8 +127,7 @@ class SummarizationMiddleware(AgentMiddleware[SummaryState, RunContext, Any]):
         state = cast(Mapping[str, Any], request.state)
         scale = 1.0 if window else state.get("token_scale", 1.0)
         window = window or (request.model.profile or {}).get("max_input_tokens")
-        carrier = _carrier(request.messages)
-        summary = carrier.additional_kwargs[EARLIER_NOTES] if carrier else ""
+        summary = find_summary(request.messages)
         fixed = self._fixed_tokens(request)
         size = int((window or ASSUMED_WINDOW) / scale)
         tokens = fixed + count_tokens(request.messages) + len(summary) // 3
@@ -142,7 +141,7 @@ class SummarizationMiddleware(AgentMiddleware[SummaryState, RunContext, Any]):
         parts = split_conversation(
             request.messages, *_kept(self._settings.keep, size, room=max(0, (full - fixed) // 2 - limit))
         )
-        # Whoever drops little asks for notes at every step.
+        # Dropping few messages would cost a summary at every step.
         is_worth_it = len(parts.dropped) >= 10 or 8 * count_tokens(parts.dropped) >= full
         if not (self._settings.enabled and is_worth_it):
             return plan
@@ -172,16 +171,14 @@ class SummarizationMiddleware(AgentMiddleware[SummaryState, RunContext, Any]):
         limit = self._settings.trim_tokens_to_summarize
         if plan.window:
             limit = min(limit, plan.window // 2)
-        said = format_transcript(plan.dropped, limit)
-        text = f"Notes so far:\n{plan.summary or '(none)'}\n\nSaid since:\n{said}"
-        return [SystemMessage(self._prompt), HumanMessage(text)]
+        return build_summary_request(self._prompt, plan.summary, plan.dropped, limit)
 
     def _settle(self, plan: CompactionPlan, notes: str, request: Request) -> str:
         if not plan.dropped:
             return plan.summary
         if not notes.strip():
             logger.warning("the model wrote no notes on %d messages; an extract takes their place", len(plan.dropped))
-        todos = cast(Mapping[str, Any], request.state).get("todos") or ()
+        todos = read_value(cast(Mapping[str, Any], request.state), "todos") or ()
         return verify_summary(notes, plan.summary, plan.dropped, todos, plan.summary_limit)
 
     def _fit(self, request: Request, plan: CompactionPlan, summary: str) -> Request:
@@ -204,12 +201,37 @@ def _carried(plan: CompactionPlan, summary: str, request: Request) -> Sequence[B
     """Return the state update that stores the summary and removes the summarized messages."""
     stored = {message.id: message for message in request.state["messages"]} if plan.dropped else {}
     kept = [stored[message.id] for message in plan.kept if message.id in stored]
+    return replace_by_summary([message for message in plan.dropped if message.id in stored], kept, summary)
+
+
+def replace_by_summary(
+    dropped: Sequence[AnyMessage], kept: Sequence[AnyMessage], summary: str
+) -> Sequence[BaseMessage]:
+    """Return the state update that removes messages, and stores their summary with one that is kept."""
     if not kept:
         return ()
     carrier = _carrier(kept) or kept[0]
     marks = {**carrier.additional_kwargs, EARLIER_NOTES: summary}
-    removed = [RemoveMessage(id=message.id) for message in plan.dropped if message.id in stored and message.id]
+    removed = [RemoveMessage(id=message.id) for message in dropped if message.id]
     return [*removed, carrier.model_copy(update={"additional_kwargs": marks})]
+
+
+def find_summary(messages: Sequence[AnyMessage]) -> str:
+    """Return the summary of earlier messages that a conversation carries; empty if there is none."""
+    carrier = _carrier(messages)
+    return str(carrier.additional_kwargs[EARLIER_NOTES]) if carrier else ""
+
+
+def read_summary_prompt(settings: SummarizationConfig) -> str:
+    """Return the instructions for a summary."""
+    return settings.summary_prompt or _read("summarization_middleware.md")
+
+
+def build_summary_request(prompt: str, summary: str, dropped: Sequence[AnyMessage], limit: int) -> list[BaseMessage]:
+    """Return the messages that ask for a summary of dropped messages, of which at most `limit` tokens are shown."""
+    said = format_transcript(dropped, limit)
+    text = f"Notes so far:\n{summary or '(none)'}\n\nSaid since:\n{said}"
+    return [SystemMessage(prompt), HumanMessage(text)]
 
 
 def _record(plan: CompactionPlan, written: Sequence[BaseMessage], asked: Request, reply: Reply) -> ModelCallResult[Any]:

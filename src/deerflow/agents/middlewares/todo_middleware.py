@@ -1,6 +1,6 @@
 """To-do list: maintained by the model and shown to the user."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from string import Template
@@ -20,6 +20,7 @@ from deerflow.agent_support.replies import (
     find_ai_message,
     iter_current_turn,
 )
+from deerflow.agent_support.thread_state import read_value
 
 WRITE_TODOS = "write_todos"
 REMINDER = "todo_reminder"
@@ -64,11 +65,11 @@ class TodoMiddleware(TodoListMiddleware[Any, Any]):
     def _with_list(self, request: Request) -> Request:
         """Return `request` with the prompt, and with the list if it is no longer in the context."""
         system = request.system_message.text if request.system_message else ""
-        told = request.override(system_message=SystemMessage(f"{system}\n\n{self.system_prompt}".lstrip()))
+        changed = request.override(system_message=SystemMessage(f"{system}\n\n{self.system_prompt}".lstrip()))
         todos = _todos(request)
         if not _open(todos) or any(map(_writes_todos, request.messages)):
-            return told
-        return append_hidden_message(told, self._list.substitute(todos=_shown(todos)))
+            return changed
+        return append_hidden_message(changed, self._list.substitute(todos=_shown(todos)))
 
     def _reminder_after(self, asked: Request, reply: Reply) -> HumanMessage | None:
         """Return a reminder for a model that ends with open items; None lets it end."""
@@ -88,7 +89,7 @@ def _going_on(asked: Request, reply: Reply, reminder: HumanMessage) -> Request:
 
 
 def _todos(request: Request) -> Sequence[Todo]:
-    return cast(Sequence[Todo] | None, request.state.get("todos")) or ()
+    return cast(Sequence[Todo] | None, read_value(cast(Mapping[str, Any], request.state), "todos")) or ()
 
 
 def _open(todos: Sequence[Todo]) -> list[Todo]:

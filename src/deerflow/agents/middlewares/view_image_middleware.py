@@ -2,7 +2,7 @@
 
 import asyncio
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any, cast
 
@@ -10,7 +10,7 @@ from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from deerflow.agent_support.replies import HIDDEN, AsyncModelHandler, ModelHandler, Reply, Request, is_user_message
-from deerflow.agent_support.thread_state import ThreadState
+from deerflow.agent_support.thread_state import ThreadState, read_value
 from deerflow.domain.context import RunContext, find_run_context
 from deerflow.domain.errors import FileProblem
 from deerflow.domain.files import ThreadFiles
@@ -36,7 +36,7 @@ class ViewImageMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
 async def add_images(request: Request) -> Request:
     """Return `request` with a hidden message of the images; the same object if there are none."""
     run = find_run_context(request.runtime.context)
-    viewed = cast(ThreadState, request.state).get("viewed_images", {})
+    viewed = read_value(cast(Mapping[str, Any], request.state), "viewed_images") or {}
     paths = [path for path in last_viewed_images(request.messages) if path in viewed]
     if run is None or not paths:
         return request

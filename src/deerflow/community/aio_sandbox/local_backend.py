@@ -71,7 +71,7 @@ def build_namespace_filter(machine: str) -> bytes:
 
 
 MB = 1024 * 1024
-SANDBOX, HOME, IMAGE, RECIPE = "deerflow.sandbox", "deerflow.home", "deerflow.image", "deerflow.recipe"
+SANDBOX, HOME, IMAGE, SETTINGS_HASH = "deerflow.sandbox", "deerflow.home", "deerflow.image", "deerflow.recipe"
 """Labels of our images and containers: sandbox id, installation, image, and hash of the settings."""
 TOKEN, HOST, PORT = "DEERFLOW_SANDBOX_TOKEN", "DEERFLOW_SANDBOX_HOST", "DEERFLOW_SANDBOX_PORT"
 FILTERS = "DEERFLOW_SANDBOX_FILTERS"
@@ -138,12 +138,13 @@ class LocalContainerBackend:
         socket = find_engine(self._config.engine_url, list_engine_sockets())
         if socket is None:
             remedy = "start Docker or Podman, or set sandbox.engine_url to its socket, like unix:///var/run/docker.sock"
-            return BackendStatus("no container engine", "neither Docker nor Podman was found", remedy)
+            return BackendStatus("no container engine", "neither Docker nor Podman was found", remedy, "engine_missing")
         engine = Engine(socket)
         try:
             ready = await self._inspect(engine)
         except SandboxError as problem:
-            ready = BackendStatus(str(socket), str(problem), f"is the engine running, and may we use {socket}?")
+            remedy = f"is the engine running, and may we use {socket}?"
+            ready = BackendStatus(str(socket), str(problem), remedy, "engine_unreachable")
         if ready.problem is not None:
             self._facts = None
             await engine.aclose()
@@ -154,15 +155,16 @@ class LocalContainerBackend:
         where, image = str(engine.socket), self._config.image
         info, found = await engine.info(), await engine.image(image)
         if found is None:
-            return BackendStatus(where, f"there is no image {image!r}", suggest_remedy(image))
+            return BackendStatus(where, f"there is no image {image!r}", suggest_remedy(image), "image_missing")
         self._facts = EngineFacts(engine, info.is_rootless, found)
         if self._config.network == "allowlist" and not self._facts.is_our_image:
             remedy = "build deploy/sandbox and set sandbox.image to it, or set sandbox.network to none or full"
-            return BackendStatus(where, f"{image!r} cannot be held to a list of hosts", remedy)
+            return BackendStatus(where, f"{image!r} cannot be held to a list of hosts", remedy, "image_allowlist")
         left = await engine.containers(f"{HOME}={self._home}")
         if code := await self._run_probe(engine):
             remedy = "try `true` in a container of this image yourself"
-            return BackendStatus(where, f"a container that does nothing ended with exit code {code}", remedy)
+            problem = f"a container that does nothing ended with exit code {code}"
+            return BackendStatus(where, problem, remedy, "container_failed")
         detail = (
             f"containers of {image} by the engine {info.server_version} at {where}, network: {self._config.network}"
         )
@@ -189,7 +191,7 @@ class LocalContainerBackend:
         engine, name = self._engine(), self._name(request.sandbox_id)
         token = secrets.token_urlsafe(32)
         settings = self._settings(request)
-        settings["Labels"] = {**settings["Labels"], RECIPE: hash_settings(settings)}
+        settings["Labels"] = {**settings["Labels"], SETTINGS_HASH: hash_settings(settings)}
         settings["Env"] = [*settings["Env"], f"{TOKEN}={token}"]
         await self.destroy(request.sandbox_id)
         await engine.create(name, settings)
@@ -202,7 +204,7 @@ class LocalContainerBackend:
         if (
             found is None
             or not found.state.running
-            or found.labels.get(RECIPE) != hash_settings(self._settings(request))
+            or found.labels.get(SETTINGS_HASH) != hash_settings(self._settings(request))
         ):
             return None
         variables = dict(each.partition("=")[::2] for each in found.config.env or ())

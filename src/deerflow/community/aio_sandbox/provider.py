@@ -10,8 +10,7 @@ from pathlib import Path
 from weakref import WeakValueDictionary
 
 from deerflow.community.aio_sandbox.api import SandboxAddress, SandboxApi, SandboxUnreachable, ServerInfo
-from deerflow.community.aio_sandbox.backend import ContainerRequest, SandboxBackend
-from deerflow.community.aio_sandbox.leases import FileLease, FileLeases
+from deerflow.community.aio_sandbox.backend import ContainerRequest, FileLease, FileLeases, SandboxBackend
 from deerflow.community.aio_sandbox.local_backend import LocalContainerBackend
 from deerflow.community.aio_sandbox.remote_backend import RemoteSandboxBackend
 from deerflow.community.aio_sandbox.sandbox import AioSandbox
@@ -66,7 +65,7 @@ class AioSandboxProvider:
         """Check if containers can be created, and schedule the removal of those of an earlier server."""
         ready = await self._backend.open()
         if ready.problem is not None:
-            self._report = SandboxReport("none", ready.detail, ready.problem, ready.remedy)
+            self._report = SandboxReport("none", ready.detail, ready.problem, ready.remedy, ready.code)
             return self._report
         for sandbox_id in ready.running:
             if self._leases.exists(sandbox_id):

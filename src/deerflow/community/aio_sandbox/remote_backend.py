@@ -69,7 +69,7 @@ class RemoteSandboxBackend:
             found = await self._send(ProvisionedSandboxes, "GET", "/api/sandboxes", REQUEST_TIMEOUT_S)  # needs the key
         except ProvisionerError as problem:
             remedy = "start it, or set sandbox.provisioner_url and sandbox.provisioner_api_key"
-            return BackendStatus(self._url, str(problem), remedy)
+            return BackendStatus(self._url, str(problem), remedy, "provisioner_unreachable")
         running = [each.sandbox_id for each in found.sandboxes] if found else []
         return BackendStatus(f"containers made by the provisioner at {self._url}", running=running)
 

@@ -260,7 +260,7 @@ def check_status(provider: str, response: WebResponse) -> None:
     if status == 429:
         after = response.headers.get("retry-after", "")
         when = f"in {after} s" if after.isdigit() else "in a while"
-        raise WebRateLimited(f"{provider} asks to slow down; go on with what you have, or try again {when}")
+        raise WebRateLimited(f"{provider} asks to slow down; continue with what you have, or try again {when}")
     if status >= MIN_ERROR_STATUS:
         text = " ".join(response.body[: MAX_ERROR_CHARS * 4].decode(errors="replace").split())[:MAX_ERROR_CHARS]
         raise Rejected(f"{provider} answered with status {status}: {text or 'no message'}")

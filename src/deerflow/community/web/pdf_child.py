@@ -18,7 +18,7 @@ from pypdf import PdfReader, PdfWriter
 from pypdf.errors import PyPdfError
 from pypdf.generic import DictionaryObject, NameObject, StreamObject
 
-from deerflow.sandbox.jobs.drop_privileges import drop_privileges
+from deerflow.sandbox.jobs import drop_privileges
 
 BROKEN = (
     PyPdfError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, AssertionError, RuntimeError,

@@ -14,7 +14,7 @@ from typing import Any
 from html_to_markdown import ConversionOptions, convert
 from lxml import etree, html  # type: ignore[import-untyped]
 
-from deerflow.sandbox.jobs.drop_privileges import drop_privileges
+from deerflow.sandbox.jobs import drop_privileges
 
 MAIN = "//main | //article | //*[@role='main']"
 PARAGRAPHS = "//p | //pre | //blockquote | //td | //li | //dd"

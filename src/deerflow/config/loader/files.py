@@ -122,13 +122,22 @@ class FileStamp:
     @classmethod
     def read(cls, path: Path) -> "FileStamp":
         """Return the current stamp of a file."""
-        try:
-            status = path.stat()
-        except (FileNotFoundError, NotADirectoryError):
-            return cls(path, None)
-        except OSError:
-            return cls(path, (0, 0, 0))  # it exists but is not accessible: reading it will say why
-        return cls(path, (status.st_mtime_ns, status.st_size, status.st_ino))
+        return cls(path, read_state(path))
+
+    def is_current(self) -> bool:
+        """Return whether the file is unchanged."""
+        return read_state(self.path) == self.state
+
+
+def read_state(path: Path) -> tuple[int, int, int] | None:
+    """Return the state of a file. Every run asks for it several times, so no `Path` is made or resolved."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - half the time of `Path.stat`
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        return (0, 0, 0)  # it exists but is not accessible: reading it will say why
+    return (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 def resolve_from(directory: Path, path: Path) -> Path:

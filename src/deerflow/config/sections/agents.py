@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 from pydantic.types import JsonValue
@@ -14,6 +14,8 @@ from deerflow.domain.errors import InvalidRequest
 from deerflow.domain.runs import ReasoningEffort
 
 AGENT_NAME = re.compile(r"[A-Za-z0-9-]{1,64}")
+MAX_STARTERS = 6
+MAX_STARTER_CHARS = 500
 
 
 class AgentModelSettings(Section):
@@ -39,6 +41,9 @@ class CustomAgentConfig(Section):
     thinking_enabled: bool | None = Field(default=None, description="Default of `thinking_enabled` for requests.")
     reasoning_effort: ReasoningEffort | None = Field(
         default=None, description="Default of `reasoning_effort` for requests."
+    )
+    starters: tuple[Annotated[str, Field(min_length=1, max_length=MAX_STARTER_CHARS)], ...] = Field(
+        default=(), strict=False, max_length=MAX_STARTERS, description="Example messages on its start page."
     )
 
 

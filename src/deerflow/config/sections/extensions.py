@@ -18,30 +18,31 @@ from deerflow.config.loader.validation import validate
 from deerflow.config.loader.variables import substitute_variables
 from deerflow.config.sections.base import Section, make_error, make_validation_error
 from deerflow.domain.errors import ConfigError
+from deerflow.domain.sandbox import is_container
 
 
 class OAuthConfig(Section):
     """OAuth settings of a remote server."""
 
-    enabled: bool = True
-    token_url: str | None = Field(
-        default=None, min_length=1, description="Token endpoint; discovered if the server publishes it."
-    )
+    enabled: bool = Field(default=True, description="Use OAuth for this server.")
+    token_url: str | None = Field(default=None, min_length=1, description="Token endpoint; default: discovered.")
     authorization_url: str | None = Field(
-        default=None, min_length=1, description="Authorization endpoint; discovered if the server publishes it."
+        default=None, min_length=1, description="Authorization endpoint; default: discovered."
     )
-    grant_type: Literal["client_credentials", "refresh_token", "authorization_code"] = "client_credentials"
-    client_id: str | None = None
-    client_secret: str | None = None
-    refresh_token: str | None = None
-    scope: str | None = None
-    audience: str | None = None
-    token_field: str = "access_token"
-    token_type_field: str = "token_type"
-    expires_in_field: str = "expires_in"
-    default_token_type: str = "Bearer"
-    refresh_skew_seconds: float = Field(default=60.0, ge=0)
-    extra_token_params: dict[str, str] = Field(default_factory=dict)
+    grant_type: Literal["client_credentials", "refresh_token", "authorization_code"] = Field(
+        default="client_credentials", description="OAuth grant; `authorization_code` asks each user to sign in."
+    )
+    client_id: str | None = Field(default=None, description="Client id; default: dynamic registration.")
+    client_secret: str | None = Field(default=None, description="Client secret.")
+    refresh_token: str | None = Field(default=None, description="Refresh token of the grant `refresh_token`.")
+    scope: str | None = Field(default=None, description="Requested scopes, separated by spaces.")
+    audience: str | None = Field(default=None, description="Value of `audience` in token requests.")
+    token_field: str = Field(default="access_token", description="Field of the token response with the access token.")
+    token_type_field: str = Field(default="token_type", description="Field of the token response with the token type.")
+    expires_in_field: str = Field(default="expires_in", description="Field of the token response with the lifetime.")
+    default_token_type: str = Field(default="Bearer", description="Token type if the token response has none.")
+    refresh_skew_seconds: float = Field(default=60.0, ge=0, description="Seconds before expiry to refresh tokens.")
+    extra_token_params: dict[str, str] = Field(default_factory=dict, description="More parameters of token requests.")
 
     @model_validator(mode="after")
     def _check_grant(self) -> Self:
@@ -59,7 +60,7 @@ class OAuthConfig(Section):
 class RoutingConfig(Section):
     """Preference of a server or tool."""
 
-    mode: Literal["off", "prefer"] = "off"
+    mode: Literal["off", "prefer"] = Field(default="off", description="`prefer`: prefer these tools.")
     priority: int = Field(default=0, description="Higher priorities are listed and loaded first.")
     keywords: tuple[Annotated[str, Field(min_length=1, max_length=100)], ...] = Field(
         default=(), strict=False, max_length=50, description="Words in a user's message for which it is preferred."
@@ -69,7 +70,8 @@ class RoutingConfig(Section):
 class McpToolConfig(Section):
     """Settings of one tool of a server."""
 
-    routing: RoutingConfig | None = None
+    enabled: bool = Field(default=True, description="Offer the tool to agents.")
+    routing: RoutingConfig | None = Field(default=None, description="Overrides the preference of the server.")
     tool_call_timeout: float | None = Field(default=None, gt=0, description="Overrides the timeout of the server.")
 
 
@@ -79,15 +81,17 @@ PACKAGE_RUNNERS = frozenset({"npx", "uvx", "bunx", "pnpx", "uv", "npm", "pnpm", 
 class McpServerConfig(Section):
     """An MCP server: a command to start, or a URL."""
 
-    enabled: bool = True
-    type: Literal["stdio", "sse", "http"] = Field(default="stdio", validation_alias=AliasChoices("type", "transport"))
-    command: str | None = Field(default=None, min_length=1)
-    args: tuple[str, ...] = Field(default=(), strict=False)
-    env: dict[str, str] = Field(default_factory=dict)
+    enabled: bool = Field(default=True, description="Enable the server.")
+    type: Literal["stdio", "sse", "http"] = Field(
+        default="stdio", validation_alias=AliasChoices("type", "transport"), description="Transport; sse is outdated."
+    )
+    command: str | None = Field(default=None, min_length=1, description="Program of a `stdio` server.")
+    args: tuple[str, ...] = Field(default=(), strict=False, description="Arguments of the command.")
+    env: dict[str, str] = Field(default_factory=dict, description="Environment variables of the command.")
     network: bool | None = Field(
         default=None,
         description="Network of the command: that of this machine, or none. Default: public web hosts through a proxy "
-        "for commands that download packages, none for others.",
+        "for commands that download packages, that of the engine for containers, none for others.",
     )
     paths: tuple[str, ...] = Field(
         default=(),
@@ -100,19 +104,16 @@ class McpServerConfig(Section):
         min_length=1,
         description="Host folder in which the command starts and which it can read. Default: the files of the thread.",
     )
-    url: str | None = Field(default=None, min_length=1)
-    headers: dict[str, str] = Field(default_factory=dict)
-    oauth: OAuthConfig | None = None
+    url: str | None = Field(default=None, min_length=1, description="Address of a remote server.")
+    headers: dict[str, str] = Field(default_factory=dict, description="HTTP headers for a remote server.")
+    oauth: OAuthConfig | None = Field(default=None, description="OAuth settings of a remote server.")
     allow_private_addresses: bool = Field(default=False, description="Allow OAuth endpoints on private addresses.")
-    description: str = ""
-    routing: RoutingConfig | None = None
-    tools: dict[str, McpToolConfig] = Field(default_factory=dict)
-    tool_name_prefix: bool = True
-    tool_call_timeout: float | None = Field(default=None, gt=0)
-    session_init_timeout: float = Field(default=60.0, gt=0)
-    task_toolsets: tuple[dict[str, Any], ...] = Field(
-        default=(), strict=False, description="Accepted for compatibility and ignored."
-    )
+    description: str = Field(default="", description="Description of the server, shown on the tools page.")
+    routing: RoutingConfig | None = Field(default=None, description="Preference of the tools of the server.")
+    tools: dict[str, McpToolConfig] = Field(default_factory=dict, description="Settings of single tools, by name.")
+    tool_name_prefix: bool = Field(default=True, description="Name tools `<server>_<tool>`.")
+    tool_call_timeout: float | None = Field(default=None, gt=0, description="Timeout of a call in seconds; null: 300.")
+    session_init_timeout: float = Field(default=60.0, gt=0, description="Timeout of a connection in seconds.")
     ignored_keys: tuple[str, ...] = Field(
         default=(), strict=False, description="Keys of other programs in the entry, which have no effect; filled in."
     )
@@ -123,9 +124,11 @@ class McpServerConfig(Section):
         return Path(self.command or "").name in PACKAGE_RUNNERS
 
     @property
-    def has_network(self) -> bool:
-        """Return whether the command has network access."""
-        return self.downloads_program if self.network is None else self.network
+    def network_access(self) -> bool | Literal["public"]:
+        """Network of the command; by default, commands that cannot work without one reach the public internet."""
+        if self.network is None:
+            return "public" if self.downloads_program or is_container([self.command or ""]) else False
+        return self.network
 
     @model_validator(mode="before")
     @classmethod
@@ -159,10 +162,10 @@ class McpServerConfig(Section):
 FOREIGN_KEYS = frozenset(
     {
         *("alwaysAllow", "autoApprove", "disabledTools", "includeTools", "excludeTools", "trust", "timeout"),
-        *("dev", "envFile", "gallery", "icon", "version"),
+        *("dev", "envFile", "gallery", "icon", "task_toolsets", "version"),
     }
 )
-"""Keys of entries for Claude, Cline, Cursor, Gemini, Roo, VS Code and Windsurf that have no counterpart here."""
+"""Keys of entries for other programs (Claude, Cline, Cursor, Gemini, VS Code …) that have no counterpart here."""
 URL_KEYS = ("serverUrl", "httpUrl")
 HTTP_TYPES = frozenset({"streamable-http", "streamableHttp", "streamable_http", "streamable"})
 FOREIGN_REFERENCE = re.compile(r"\$\{(env|input):([^${}]+)\}")
@@ -264,7 +267,7 @@ def _is_url(text: str) -> bool:
 class SkillToggle(Section):
     """The state of a skill."""
 
-    enabled: bool = True
+    enabled: bool = Field(default=True, description="Offer the skill to agents.")
 
 
 class Extensions(Section):
@@ -272,8 +275,10 @@ class Extensions(Section):
 
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
 
-    mcp_servers: dict[str, McpServerConfig] = Field(default_factory=dict, alias="mcpServers")
-    skills: dict[str, SkillToggle] = Field(default_factory=dict)
+    mcp_servers: dict[str, McpServerConfig] = Field(
+        default_factory=dict, alias="mcpServers", description="MCP servers by name."
+    )
+    skills: dict[str, SkillToggle] = Field(default_factory=dict, description="Enabled and disabled skills by name.")
 
 
 NOT_AN_OBJECT = 'must be an object: {"key": value, …}'
@@ -346,6 +351,11 @@ def change_extensions(
         _back_up_comments(path)
         replace_file(path, text.encode(errors="backslashreplace"))
     return extensions
+
+
+def check_extensions(written: RawExtensions, environment: Mapping[str, str]) -> None:
+    """Raise `InvalidConfig` when a file with this content would be invalid."""
+    _validate(from_mapping(written, "extensions_config.json"), environment, "set it")
 
 
 def _back_up_comments(path: Path) -> None:

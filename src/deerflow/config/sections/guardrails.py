@@ -91,6 +91,9 @@ class PolicyRule(Section):
     name: str = Field(min_length=1, max_length=100, description="Name of the rule in reports.")
     outcome: Outcome = Field(description="Outcome of the call.")
     reason: str = Field(min_length=1, max_length=500, description="Reason shown to the user or the model.")
+    allow_in_thread: bool = Field(
+        default=True, description="A user who is asked may allow such calls for the rest of the thread."
+    )
     tool: Patterns = Field(default=("*",), description="Globs of tool names.")
     source: Sources | None = Field(default=None, description="Source of the tool.")
     server: Patterns | None = Field(default=None, description="MCP server of the tool.")

@@ -1,12 +1,67 @@
-"""`memory:` — long-term memory."""
+"""Sections `memory`, `projects` and `knowledge`."""
 
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
 from deerflow.config.sections.base import Section, check_object_path, make_error
 
-LEDGER_STORAGE = "deerflow.memory.storage:LedgerStorage"
+
+class ProjectsConfig(Section):
+    """Limits of projects."""
+
+    max_files: int = Field(default=5000, ge=1, le=100_000, description="Maximum files of a project.")
+    max_mb: int = Field(default=4096, ge=1, description="Maximum megabytes of the files of a project.")
+
+
+EmbeddingProvider = Literal["openai", "minilm", "wordllama"]
+MINILM = "minilm"
+WORDLLAMA = "wordllama"
+LOCAL_PROVIDERS = (MINILM, WORDLLAMA)
+"""Models on this machine."""
+
+
+class EmbeddingConfig(Section):
+    """Embedding model, for search by meaning."""
+
+    provider: EmbeddingProvider = Field(
+        default="openai",
+        description="openai: an OpenAI-compatible API; minilm: a sentence model on this machine; wordllama: vectors of "
+        "words on this machine. The guide about projects says how to install them.",
+    )
+    base_url: str | None = Field(
+        default=None, description="Base URL of the API, for example `http://127.0.0.1:11434/v1`."
+    )
+    model: str | None = Field(
+        default=None, min_length=1, max_length=255, description="Name of the model at the provider of the API."
+    )
+    api_key: str | None = Field(default=None, description="API key; usually `$NAME` of an environment variable.")
+    batch_size: int = Field(default=32, ge=1, le=512, description="Passages per request.")
+    timeout_seconds: float = Field(default=30.0, gt=0, description="Maximum seconds per request.")
+
+    @model_validator(mode="after")
+    def _check_api(self) -> Self:
+        given = {"base_url": self.base_url, "model": self.model, "api_key": self.api_key}
+        if self.provider == "openai" and (missing := [key for key in ("base_url", "model") if given[key] is None]):
+            raise make_error(f"{' and '.join(missing)} missing; or write provider: {MINILM}")
+        if self.provider in LOCAL_PROVIDERS and any(given.values()):
+            raise make_error(f"provider: {self.provider} takes no base_url, model or api_key")
+        return self
+
+
+class KnowledgeConfig(Section):
+    """Search in project files."""
+
+    enabled: bool = Field(default=True, description="Index the files of projects.")
+    seconds: float = Field(default=120.0, gt=0, description="Maximum seconds to read a batch of files.")
+    memory_mb: int = Field(default=1024, ge=64, description="Maximum megabytes of memory to read a batch of files.")
+    batch_files: int = Field(default=64, ge=1, le=256, description="Files that are read by one process.")
+    embedding: EmbeddingConfig | None = Field(
+        default=None, description="Embedding model; null: passages are found by their words only."
+    )
+
+
+LEDGER_STORAGE = "deerflow.memory.service:LedgerStorage"
 
 
 class MemoryConfig(Section):

@@ -43,6 +43,9 @@ class RetentionConfig(Section):
     days: float | None = Field(
         default=None, gt=0, description="Days of inactivity before a thread is deleted; null: never."
     )
+    temporary_hours: float = Field(
+        default=24.0, gt=0, le=720, description="Hours of inactivity before a temporary thread is deleted."
+    )
 
 
 class LlmCallConfig(Section):

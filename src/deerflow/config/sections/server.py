@@ -1,5 +1,6 @@
 """Sections for the server: address, gateway limits, logging and share links."""
 
+from ipaddress import ip_network
 from typing import ClassVar, Literal
 from urllib.parse import urlsplit
 
@@ -15,6 +16,16 @@ class ServerConfig(Section):
 
     host: str = Field(default="127.0.0.1", min_length=1, description="Address to listen on; default: loopback only.")
     port: int = Field(default=2026, ge=0, le=65535, description="Port to listen on; 0: any free port.")
+    trusted_proxies: tuple[str, ...] = Field(
+        default=(),
+        strict=False,
+        description="Networks of reverse proxies, as 10.0.0.0/8, whose X-Forwarded-For and X-Forwarded-Proto are used.",
+    )
+
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _check_trusted_proxies(cls, networks: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(check_network, networks))
 
 
 class GatewayConfig(Section):
@@ -59,6 +70,30 @@ def check_origin(text: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.netloc or text != f"{parts.scheme}://{parts.netloc}":
         raise make_error(f"{text!r} is not an origin; write https://host or https://host:port, without a path")
     return text
+
+
+def check_network(text: str) -> str:
+    """Return `text` if it is a network of IP addresses, else raise an error."""
+    try:
+        return str(ip_network(text))
+    except ValueError:
+        raise make_error(f"{text!r} is not a network; write an address, or a range such as 10.0.0.0/8") from None
+
+
+class UsersConfig(Section):
+    """Accounts of people: sessions, links and cookies. Without an account, no login is required on this machine."""
+
+    session_idle_hours: float = Field(
+        default=168.0, gt=0, le=8760, description="Hours without a request after which a session ends."
+    )
+    session_days: float = Field(default=30.0, gt=0, le=365, description="Days after a login when the session ends.")
+    link_hours: float = Field(
+        default=72.0, gt=0, le=720, description="Hours for which invitations and links for a new password are valid."
+    )
+    secure_cookies: Literal["auto", "always"] = Field(
+        default="auto",
+        description="always: send the session cookie over TLS only; auto: if the login came over TLS.",
+    )
 
 
 LogFormat = Literal["text", "json"]

@@ -1,19 +1,22 @@
-"""Request ids for responses and log lines, request metrics, and the end of requests whose client is gone."""
+"""Request ids and metrics, the end of requests whose client is gone, and the HTTP protocol with limits for headers."""
 
 import asyncio
 import re
 import time
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import partial
+from http import HTTPStatus
+from typing import Protocol
 
+import orjson
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from deerflow.domain.identity import new_id
-from deerflow.gateway.errors import REQUEST_ID
-from deerflow.tracing.logs import add_log_context
-from deerflow.tracing.metrics import Metrics
+from deerflow.gateway.errors import ERRORS, REQUEST_ID
+from deerflow.tracing.logs import Metrics, add_log_context
 
 VALID_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 THREAD_PATH = re.compile(r"/threads/([A-Za-z0-9_-]{1,64})(?:/runs/([A-Za-z0-9-]{1,64}))?(?:/|$)")
@@ -21,10 +24,16 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 READING_ACTIONS = frozenset({"search", "count", "history", "checkpoint", "namespaces"})
 """Last parts of the paths of POST requests that only read."""
 NO_ROUTE = "(none)"
+STREAM_GUARD = "deerflow.stream_guard"
+"""Key of the scope under which the `receive` of an event stream is left, if its session or token may be revoked."""
 EVENT_STREAM = "deerflow.event_stream"
 """Key of the scope under which a route leaves the body of an event stream to the outermost middleware."""
 FRAMEWORK_KEYS = "fastapi"
 """Beginning of the keys of FastAPI, such as its exit stacks, which are closed when a route returns."""
+END: Message = {"type": "http.response.body", "body": b"", "more_body": False}
+"""Last message of a response."""
+END_S = 0.5
+"""Time for the last message of a response to a client that may not read."""
 CLIENT_CLOSED = 499
 """Status under which requests are counted whose client disconnected before the response."""
 
@@ -48,7 +57,7 @@ class RequestContextMiddleware:
                 if (frames := scope.pop(EVENT_STREAM, None)) is not None:
                     for key in [key for key in scope if key.startswith(FRAMEWORK_KEYS)]:
                         del scope[key]  # the server keeps the scope for as long as the response is sent
-                    await send_stream(frames, receive, send)
+                    await send_guarded(scope.pop(STREAM_GUARD, None), frames, receive, send)
             except BaseException:
                 recorder.status = recorder.status or 500
                 raise
@@ -60,6 +69,25 @@ class RequestContextMiddleware:
         route = getattr(scope.get("route"), "path", NO_ROUTE)
         self._metrics.requests.labels(method, route, str(recorder.status or CLIENT_CLOSED)).inc()
         self._metrics.request_seconds.labels(method, route).observe(recorder.seconds())
+
+
+class StreamGuard(Protocol):
+    """Connection of an event stream that ends when its session or token is revoked."""
+
+    async def receive(self) -> Message:
+        """Return the next message; a disconnect after the revocation."""
+
+    def close(self) -> None:
+        """Note that the stream has ended."""
+
+
+async def send_guarded(guard: StreamGuard | None, frames: AsyncGenerator[bytes], receive: Receive, send: Send) -> None:
+    """Send the body of a response that ends when its session or token is revoked, if it has one."""
+    try:
+        await send_stream(frames, receive if guard is None else guard.receive, send)
+    finally:
+        if guard is not None:
+            guard.close()
 
 
 async def send_stream(frames: AsyncGenerator[bytes], receive: Receive, send: Send) -> None:
@@ -79,10 +107,13 @@ async def send_stream(frames: AsyncGenerator[bytes], receive: Receive, send: Sen
         async with aclosing(frames):
             async for piece in frames:
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        await send(END)
     except asyncio.CancelledError:
         if not is_gone or sending is None or sending.uncancel():
             raise
+        with suppress(TimeoutError):  # the connection is still open if the session was revoked
+            async with asyncio.timeout(END_S):
+                await send(END)
     finally:
         watching.cancel()
 
@@ -119,7 +150,7 @@ class AbandonedRequestMiddleware:
         watching = asyncio.create_task(wait_for_disconnect())
 
         async def send_next(message: Message) -> None:
-            watching.cancel()  # whoever streams notices a disconnect by itself
+            watching.cancel()  # streaming responses notice a disconnect by themselves
             await send(message)
 
         try:
@@ -170,3 +201,71 @@ def extract_ids(path: str) -> dict[str, str]:
     """Return the thread id and run id in a path."""
     found = THREAD_PATH.search(path)
     return {name: id_ for name, id_ in zip(("thread", "run"), found.groups(), strict=True) if id_} if found else {}
+
+
+HEADER_TIMEOUT_S = 15.0
+MAX_HEADER_BYTES = 64 * 1024
+
+
+class HeaderTimeoutProtocol(HttpToolsProtocol):
+    """Protocol that closes connections whose headers arrive too slowly or are too large."""
+
+    header_timeout_s = HEADER_TIMEOUT_S
+    _header_timer: asyncio.TimerHandle | None = None
+    _header_bytes = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._start_header_timer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_header_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._header_timer is not None:  # the data contains headers, perhaps with the start of a body
+            self._header_bytes += data.find(b"\r\n\r\n") if b"\r\n\r\n" in data else len(data)
+            if self._header_bytes > MAX_HEADER_BYTES:
+                self._send_error("HeadersTooLarge", f"request headers are larger than {MAX_HEADER_BYTES} bytes")
+                return
+        super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        self._start_header_timer()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._stop_header_timer()
+        super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        self._send_error("BadRequest", msg)
+
+    def _start_header_timer(self) -> None:
+        if self._header_timer is None:
+            self._header_bytes = 0
+            self._header_timer = self.loop.call_later(self.header_timeout_s, self._time_out)
+
+    def _stop_header_timer(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
+
+    def _time_out(self) -> None:
+        self._send_error("RequestTimeout", "timeout while reading the request headers")
+
+    def _send_error(self, name: str, sentence: str) -> None:
+        """Send an error response and close the connection."""
+        self._stop_header_timer()
+        if self.transport.is_closing():
+            return
+        status = HTTPStatus(ERRORS[name].status)
+        body = orjson.dumps({"detail": sentence, "error": name})
+        head = [
+            f"HTTP/1.1 {status.value} {status.phrase}",
+            "content-type: application/json",
+            f"content-length: {len(body)}",
+            "connection: close",
+        ]
+        self.transport.write("\r\n".join([*head, "", ""]).encode() + body)
+        self.transport.close()

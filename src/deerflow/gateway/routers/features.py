@@ -1,7 +1,7 @@
 """Models, tools, sandbox and features of the server: /models, /starters, /tools, /policy, /sandbox and /features."""
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
@@ -10,7 +10,7 @@ from deerflow.agents.pool import ModelCard
 from deerflow.config.sections.guardrails import Outcome, ToolSource
 from deerflow.gateway.dependencies import CurrentUser, HarnessDep
 from deerflow.models.detection import KeyStatus
-from deerflow.sandbox.sandbox_provider import IsolationTier
+from deerflow.sandbox.sandbox_provider import IsolationTier, SandboxProblem, ToolboxOwner
 
 models_router = APIRouter(tags=["models"])
 
@@ -106,6 +106,8 @@ class ToolInfo(BaseModel):
     """It can send data out."""
     needs_approval: bool
     """Each call needs approval, by the configuration of the tool."""
+    group: str | None
+    """Group that custom agents can be limited to; null: every agent has it."""
 
 
 class AllTools(BaseModel):
@@ -154,19 +156,40 @@ async def get_policy(harness: HarnessDep, user: CurrentUser) -> PolicyInfo:
 sandbox_router = APIRouter(tags=["sandbox"])
 
 
+class ToolboxInfo(BaseModel):
+    """Build state of the Python packages of the sandbox; `installed` of `total` while they are being installed."""
+
+    status: Literal["ready", "building", "failed", "missing", "off"]
+    installed: int
+    total: int
+
+
 class SandboxInfo(BaseModel):
-    """Isolation of commands."""
+    """Isolation of commands. `code` names the problem; the sentences are for operators."""
 
     tier: IsolationTier
+    network: str
+    code: SandboxProblem | None
     detail: str
     problem: str | None
     remedy: str | None
+    toolbox: ToolboxInfo | None
 
 
 @sandbox_router.get("/sandbox")
 async def get_sandbox(harness: HarnessDep, user: CurrentUser) -> SandboxInfo:
-    """Get the isolation of commands."""
-    return SandboxInfo.model_validate(harness.core.sandbox_report, from_attributes=True)
+    """Get the isolation of commands and the state of their Python packages."""
+    report, provider = harness.core.sandbox_report, harness.core.sandboxes
+    toolbox = await provider.toolbox_state() if isinstance(provider, ToolboxOwner) else None
+    return SandboxInfo(
+        tier=report.tier,
+        network=harness.features(user.user_id).sandbox.network,
+        code=report.code,
+        detail=report.detail,
+        problem=report.problem,
+        remedy=report.remedy,
+        toolbox=ToolboxInfo.model_validate(toolbox, from_attributes=True) if toolbox else None,
+    )
 
 
 features_router = APIRouter(tags=["features"])

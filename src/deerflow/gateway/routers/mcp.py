@@ -10,24 +10,30 @@ from deerflow.domain.errors import McpLoginFailed, NotFound
 from deerflow.gateway.dependencies import CurrentAdmin, CurrentUser, HarnessDep
 from deerflow.gateway.errors import declared_errors
 from deerflow.gateway.examples import MCP_ENTRY
-from deerflow.gateway.middleware.same_origin import CALLBACK
+from deerflow.gateway.middleware.body_limits import CALLBACK
 from deerflow.gateway.schemas.mcp import (
     AcceptTools,
     Entry,
     McpConfig,
     McpConfigBody,
     McpImport,
+    McpImportPreview,
     McpLogin,
+    McpPaste,
     McpReset,
     McpServer,
     McpServers,
     McpSwitch,
+    McpToolSwitch,
+    McpToolTest,
+    McpToolTestResult,
+    PastedMcpServer,
     Pin,
     Pins,
     StartedLogin,
     StartLogin,
 )
-from deerflow.mcp.auth.types import LoginCallback, LoginRedirect, describe_client
+from deerflow.mcp.auth.tokens import LoginCallback, LoginRedirect, describe_client
 
 router = APIRouter(prefix="/mcp", tags=["mcp"], responses=declared_errors((403, 502)))
 
@@ -66,7 +72,17 @@ async def import_mcp_servers(body: McpImport, harness: HarnessDep, user: Current
     Comments and trailing commas are allowed. Entries with the same names are replaced; the rules are those of the
     whole configuration.
     """
-    return McpConfig.from_domain(await harness.resources.mcp_servers.import_text(body.text))
+    return McpConfig.from_domain(await harness.resources.mcp_servers.import_text(body.text, body.names))
+
+
+@router.post("/import/preview")
+async def preview_mcp_import(body: McpPaste, harness: HarnessDep, user: CurrentAdmin) -> McpImportPreview:
+    """Show which servers an import of the text would add, and why some cannot be added. Nothing is written.
+
+    A single entry without a name gets the name of its package or host.
+    """
+    found = await harness.resources.mcp_servers.preview_text(body.text)
+    return McpImportPreview(servers=[PastedMcpServer.model_validate(each) for each in found])
 
 
 @router.post("/cache/reset")
@@ -108,6 +124,21 @@ async def remove_mcp_server(server: str, harness: HarnessDep, user: CurrentAdmin
 async def reconnect_mcp_server(server: str, harness: HarnessDep, user: CurrentUser) -> McpServer:
     """Reconnect to a server and wait a moment for its tools."""
     return McpServer.from_domain(await harness.resources.mcp_servers.reconnect(server, user.user_id))
+
+
+@router.patch("/servers/{server}/tools")
+async def switch_mcp_tool(server: str, body: McpToolSwitch, harness: HarnessDep, user: CurrentAdmin) -> McpServer:
+    """Offer a tool of a server to agents or not, from the next run on."""
+    servers = harness.resources.mcp_servers
+    return McpServer.from_domain(await servers.switch_tool(server, body.tool, user.user_id, enabled=body.enabled))
+
+
+@router.post("/servers/{server}/tools/call")
+async def call_mcp_tool(server: str, body: McpToolTest, harness: HarnessDep, user: CurrentUser) -> McpToolTestResult:
+    """Call a tool once for the current user, outside of any thread. The policy applies as for agents."""
+    tester = await harness.resources.load_tool_tests()
+    result = await tester.run(user.user_id, server, body.tool, body.arguments, approved=body.approved)
+    return McpToolTestResult.model_validate(result)
 
 
 @router.get("/servers/{server}/pins")

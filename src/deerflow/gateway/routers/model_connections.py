@@ -7,6 +7,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from pydantic.types import JsonValue
 
+from deerflow.domain.identity import Principal
 from deerflow.gateway.dependencies import CurrentUser, HarnessDep
 from deerflow.gateway.errors import declared_errors
 from deerflow.gateway.examples import CONNECTED_MODEL, MODEL_ADDRESS, with_examples
@@ -16,7 +17,7 @@ from deerflow.models.connection import ConnectionProvider, ObservedCapabilities
 from deerflow.services.model_connections import KeyState, ModelToSave
 from deerflow.services.model_connections import ModelConnection as Saved
 
-router = APIRouter(tags=["models"], responses=declared_errors((404, 409, 422)))
+router = APIRouter(tags=["models"], responses=declared_errors((403, 404, 409, 422)))
 
 ENDPOINT_EXAMPLE: dict[str, JsonValue] = {"provider": "custom", "base_url": MODEL_ADDRESS, "key": "sk-0123456789"}
 Name = Annotated[str, Field(min_length=1, max_length=255)]
@@ -211,6 +212,14 @@ class ReplaceModelKey(BaseModel):
     key: Annotated[SecretStr, Field(min_length=1, max_length=4096)]
 
 
+class ShareModelConnection(BaseModel):
+    """Whether all users may use the models of a connection."""
+
+    model_config = ConfigDict(json_schema_extra=with_examples({"shared": True}))
+
+    shared: bool
+
+
 class SavedModelInfo(FromDomain):
     """Saved model."""
 
@@ -235,10 +244,15 @@ class ModelConnectionInfo(FromDomain):
     key: KeyState
     updated_at: datetime
     models: list[SavedModelInfo]
+    is_shared: bool
+    """All users may use the models."""
+    is_own: bool
+    """False: another user shares it. Its address is not shown."""
+    can_share: bool = False
 
     @classmethod
-    def from_domain(cls, saved: Saved) -> "ModelConnectionInfo":
-        return cls.model_validate(saved)
+    def from_domain(cls, saved: Saved, user: Principal) -> "ModelConnectionInfo":
+        return cls.model_validate(saved).model_copy(update={"can_share": saved.is_own and user.is_admin})
 
 
 class ModelConnectionList(BaseModel):
@@ -274,7 +288,7 @@ async def check_model_connection(body: CheckModelConnection, harness: HarnessDep
 async def list_model_connections(harness: HarnessDep, user: CurrentUser) -> ModelConnectionList:
     """List the saved connections of the current user with their models."""
     found = await harness.resources.model_connections.list(user)
-    return ModelConnectionList(connections=[ModelConnectionInfo.from_domain(each) for each in found])
+    return ModelConnectionList(connections=[ModelConnectionInfo.from_domain(each, user) for each in found])
 
 
 @router.post("/model-connections", summary="Save models of a provider")
@@ -288,7 +302,7 @@ async def save_model_connection(
     chosen = [each.to_domain() for each in body.models]
     service = harness.resources.model_connections
     return ModelConnectionInfo.from_domain(
-        await service.save(user, body.provider, body.base_url, reveal(body.key), chosen)
+        await service.save(user, body.provider, body.base_url, reveal(body.key), chosen), user
     )
 
 
@@ -307,7 +321,17 @@ async def replace_model_key(
 ) -> ModelConnectionInfo:
     """Replace the key of a saved connection."""
     service = harness.resources.model_connections
-    return ModelConnectionInfo.from_domain(await service.replace_key(user, connection_id, body.key.get_secret_value()))
+    changed = await service.replace_key(user, connection_id, body.key.get_secret_value())
+    return ModelConnectionInfo.from_domain(changed, user)
+
+
+@router.put("/model-connections/{connection_id}/shared", summary="Share a model connection")
+async def share_model_connection(
+    connection_id: str, body: ShareModelConnection, harness: HarnessDep, user: CurrentUser
+) -> ModelConnectionInfo:
+    """Let all users use the models of a saved connection, or no longer. They see neither key nor address."""
+    service = harness.resources.model_connections
+    return ModelConnectionInfo.from_domain(await service.share(user, connection_id, body.shared), user)
 
 
 @router.delete("/model-connections/{connection_id}", status_code=204, summary="Remove a model connection")

@@ -9,19 +9,20 @@ from pydantic import BaseModel, ConfigDict, Field
 from deerflow.domain.errors import InvalidRequest
 from deerflow.gateway.dependencies import CurrentUser, HarnessDep
 from deerflow.gateway.examples import NEW_SKILL, PACK, REVISION, SKILL, SKILL_TEXT, THREAD, with_examples
-from deerflow.services.skill_download import SkillAddress
-from deerflow.services.skill_install import (
+from deerflow.skills.authoring.download import SkillAddress
+from deerflow.skills.authoring.history import AuthorKind, ChangeAction, HistoryEntry, Verdict
+from deerflow.skills.authoring.install import (
     check_for_update,
     install_from_thread,
     install_from_url,
     update_from_source,
 )
-from deerflow.skills.authoring.history import AuthorKind, ChangeAction, HistoryEntry, Verdict
 from deerflow.skills.authoring.lock import SkillSource
 from deerflow.skills.authoring.store import Author, StoredSkill
+from deerflow.skills.authoring.test_runner import SkillTestResults
 from deerflow.skills.catalog import SkillPackage
 from deerflow.skills.contract import Contract
-from deerflow.skills.skill import Category, Skill, SkillSet
+from deerflow.skills.format import Category, Skill, SkillSet
 
 router = APIRouter(prefix="/skills", tags=["skills"])
 
@@ -122,6 +123,13 @@ async def get_skill(name: str, harness: HarnessDep, user: CurrentUser) -> SkillD
 async def update_skill(name: str, body: SkillSwitch, harness: HarnessDep, user: CurrentUser) -> SkillSummary:
     """Enable or disable a skill for all later runs. A disabled skill is not mounted in sandboxes."""
     return SkillSummary.from_domain(await harness.core.skills.set_enabled(user.user_id, name, enabled=body.enabled))
+
+
+@router.post("/{name}/test")
+async def test_skill(name: str, harness: HarnessDep, user: CurrentUser) -> SkillTestResults:
+    """Run the tests of a skill offline, with a scripted model and the real sandbox. It can take minutes."""
+    tester = await harness.resources.load_skill_tests()
+    return await tester.run(user.user_id, name)
 
 
 custom_router = APIRouter(prefix="/skills", tags=["skills"])
@@ -307,8 +315,8 @@ async def get_custom_skill(name: str, harness: HarnessDep, user: CurrentUser) ->
 @custom_router.put("/custom/{name}")
 async def edit_custom_skill(name: str, body: Edit, harness: HarnessDep, user: CurrentUser) -> CustomSkill:
     """Replace the SKILL.md of a custom skill."""
-    workshop = harness.resources.custom_skills
-    return CustomSkill.from_domain(await workshop.edit(user.user_id, name, body.content, PERSON, body.expected_sha256))
+    edit = harness.resources.custom_skills.edit
+    return CustomSkill.from_domain(await edit(user.user_id, name, body.content, PERSON, body.expected_sha256))
 
 
 @custom_router.get("/custom/{name}/update")
@@ -349,8 +357,8 @@ async def write_custom_skill_file(
     name: str, path: str, body: Edit, harness: HarnessDep, user: CurrentUser
 ) -> CustomSkill:
     """Write a file in references/, templates/, scripts/ or assets/ of a custom skill."""
-    workshop = harness.resources.custom_skills
-    written = await workshop.write_file(user.user_id, name, path, body.content, PERSON, body.expected_sha256)
+    custom_skills = harness.resources.custom_skills
+    written = await custom_skills.write_file(user.user_id, name, path, body.content, PERSON, body.expected_sha256)
     return CustomSkill.from_domain(written)
 
 

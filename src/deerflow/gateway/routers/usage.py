@@ -8,11 +8,10 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict
 from pydantic.config import JsonDict
 
-from deerflow.budget.pricing import Money, Spending
 from deerflow.domain.runs import RunStatus
 from deerflow.domain.usage import BreakCause, PrefixCacheUsage, PrefixSegment, RequestBreak
 from deerflow.gateway.dependencies import CurrentUser, HarnessDep
-from deerflow.services.usage import ContextWindowUsage, RunSpending, UsageShare
+from deerflow.services.usage import ContextWindowUsage, Money, RunSpending, Spending, UsageShare
 
 router = APIRouter(tags=["usage"])
 
@@ -225,6 +224,22 @@ class ConsoleRuns(BaseModel):
     next_offset: int | None
 
 
+class UsageOfThread(Tokens):
+    """Usage of a thread; `thread_id` is null for all deleted threads together."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"thread_id": "t1", "title": "Herons", **SPENT}})
+
+    thread_id: str | None
+    title: str | None
+
+
+class RunLimits(BaseModel):
+    """Spending limit of each run, as configured; null: no limit."""
+
+    max_tokens: int | None
+    max_cost: Cost | None
+
+
 class ConsoleUsage(BaseModel):
     """Usage by day, oldest first; days without usage are included."""
 
@@ -233,6 +248,9 @@ class ConsoleUsage(BaseModel):
     days: list[NamedTokens]
     by_model: list[NamedTokens]
     by_caller: list[NamedTokens]
+    by_thread: list[UsageOfThread]
+    """The 50 threads that used most, most first."""
+    run_limits: RunLimits
 
 
 @router.get("/threads/{thread_id}/token-usage", summary="Get the usage of a thread")
@@ -294,10 +312,19 @@ async def get_usage(
 ) -> ConsoleUsage:
     """Get tokens and cost of the latest days in a time zone, and by model and caller."""
     usage = await harness.resources.usage.get_daily_usage(user, days, timezone)
+    budget = harness.core.source.refresh().config.budget
+    max_cost = Cost(amount=f"{budget.max_cost:f}", currency=budget.currency) if budget.max_cost else None
     return ConsoleUsage(
         timezone=timezone,
         totals=Tokens.from_domain(usage.totals),
         days=[NamedTokens.from_share(share) for share in usage.by_day],
         by_model=[NamedTokens.from_share(share) for share in usage.by_model],
         by_caller=[NamedTokens.from_share(share) for share in usage.by_caller],
+        by_thread=[
+            UsageOfThread(
+                thread_id=share.thread_id, title=share.title, **Tokens.from_domain(share.spending).model_dump()
+            )
+            for share in usage.by_thread
+        ],
+        run_limits=RunLimits(max_tokens=budget.max_tokens, max_cost=max_cost),
     )

@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from deerflow.gateway.examples import MCP_ENTRY, MCP_SERVER, MCP_TOOL, PIN_HASH, with_examples
-from deerflow.mcp.auth.types import LoginKind, LoginState
+from deerflow.mcp.auth.tokens import LoginKind, LoginState
 from deerflow.mcp.queries import PinnedVersion as KeptVersion
 from deerflow.mcp.queries import PinState
 from deerflow.mcp.queries import ToolPin as KeptPin
 from deerflow.mcp.servers import MaskedConfig, ServerView, is_declared_read_only
-from deerflow.mcp.status import McpToolInfo, ServerState
+from deerflow.mcp.status import McpToolInfo, ServerState, ToolTestOutcome
 
 Entry = dict[str, Any]
 MOST_AT_ONCE = 1000
@@ -37,6 +37,38 @@ class McpImport(BaseModel):
     )
 
     text: Annotated[str, Field(max_length=MAX_IMPORT_CHARS)]
+    names: Annotated[list[str], Field(max_length=MOST_AT_ONCE)] | None = None
+    """Servers to add, by the names of the preview; null: all."""
+
+
+class McpPaste(BaseModel):
+    """Configuration with MCP servers, as text."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra=with_examples({"text": '{"command": "uvx", "args": ["mcp-server-time"]}'}),
+    )
+
+    text: Annotated[str, Field(max_length=MAX_IMPORT_CHARS)]
+
+
+class PastedMcpServer(BaseModel):
+    """Server of a pasted configuration, as it would be added; secrets are shown as `********`."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    name: str
+    entry: Entry
+    replaces: bool
+    """A server of that name exists and would be replaced."""
+    problem: str | None
+    """Reason why it cannot be added."""
+
+
+class McpImportPreview(BaseModel):
+    """Servers of a pasted configuration, in its order."""
+
+    servers: list[PastedMcpServer]
 
 
 class McpConfig(BaseModel):
@@ -60,6 +92,48 @@ class McpSwitch(BaseModel):
     enabled: bool
 
 
+class McpToolSwitch(BaseModel):
+    """Tool to offer to agents or not."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra=with_examples({"tool": MCP_TOOL, "enabled": False}))
+
+    tool: str
+    enabled: bool
+
+
+class McpToolTest(BaseModel):
+    """Tool to call once, with its arguments."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra=with_examples({"tool": MCP_TOOL, "arguments": {}}))
+
+    tool: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    approved: bool = False
+    """The user has approved the call, where the policy wants it."""
+
+
+class PolicyReason(BaseModel):
+    """Reason of the policy; `code` is the name of the rule."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    code: str
+    message: str
+
+
+class McpToolTestResult(BaseModel):
+    """Result of a test call; the text comes from the server."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    outcome: ToolTestOutcome
+    """`ask`: the policy wants approval first; `deny`: it forbids the call."""
+    text: str
+    reasons: list[PolicyReason]
+    seconds: float
+    is_truncated: bool
+
+
 class McpReset(BaseModel):
     """Result of a cache reset."""
 
@@ -76,15 +150,18 @@ class McpTool(BaseModel):
     input_schema: dict[str, Any]
     read_only: bool | None
     """Read-only hint of the server; null: not declared."""
+    enabled: bool
+    """It is offered to agents."""
 
     @classmethod
-    def from_domain(cls, card: McpToolInfo) -> "McpTool":
+    def from_domain(cls, card: McpToolInfo, *, enabled: bool) -> "McpTool":
         return cls(
             name=card.name,
             title=card.title,
             description=card.description,
             input_schema=dict(card.input_schema),
             read_only=is_declared_read_only(card),
+            enabled=enabled,
         )
 
 
@@ -152,7 +229,7 @@ class McpServer(BaseModel):
             log=status.log,
             notes=view.notes,
             since=status.since,
-            tools=[McpTool.from_domain(card) for card in status.tools],
+            tools=[McpTool.from_domain(card, enabled=view.is_tool_enabled(card.name)) for card in status.tools],
             changed_tools=list(status.changed_tools),
             resources=[McpResource.model_validate(each, from_attributes=True) for each in status.resources],
             prompts=[McpPrompt.model_validate(each, from_attributes=True) for each in status.prompts],

@@ -260,4 +260,6 @@ def to_command(command: RunCommand) -> StateCommand | None:
     changes = command.update is not None or command.goto is not None
     if changes == ("resume" in command.model_fields_set):
         raise InvalidRequest("a command needs either resume, or update and goto")
+    if changes and not command.update and not command.goto:
+        raise InvalidRequest("the command changes nothing: update and goto are empty")
     return StateCommand(command.update or {}, command.goto or []) if changes else None

@@ -34,8 +34,7 @@ from deerflow.mcp.auth.token_store import (
     TokenStore,
     settings_digest,
 )
-from deerflow.mcp.auth.tokens import Clock
-from deerflow.mcp.auth.types import LoginCallback, LoginRedirect, LoginStart, SeenChallenge, describe_client
+from deerflow.mcp.auth.tokens import Clock, LoginCallback, LoginRedirect, LoginStart, SeenChallenge, describe_client
 
 STATE_LIFETIME = timedelta(minutes=10)
 

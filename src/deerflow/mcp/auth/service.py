@@ -11,17 +11,21 @@ from deerflow.config.sections.extensions import McpServerConfig
 from deerflow.domain.errors import InvalidRequest, McpLoginFailed, NotFound
 from deerflow.mcp.auth.http import MAX_CHALLENGE_CHARS, OAuthHttp, merge_scopes
 from deerflow.mcp.auth.token_store import OPERATOR, OAuthEndpoints, StoredLogin, TokenStore, settings_digest
-from deerflow.mcp.auth.tokens import Clock, Renewal, TokenRenewer, get_refresh_skew, login_required
-from deerflow.mcp.auth.types import (
+from deerflow.mcp.auth.tokens import (
+    Clock,
     LoginCallback,
     LoginRedirect,
     LoginRequired,
     LoginResult,
     LoginStart,
     LoginStatus,
+    Renewal,
     SeenChallenge,
     ServerConfigs,
+    TokenRenewer,
     get_login_kind,
+    get_refresh_skew,
+    login_required,
 )
 from deerflow.persistence.encryption import DecryptionError
 
@@ -57,7 +61,7 @@ class OAuthService:
 
     def is_personal(self, server: str) -> bool:
         """Return whether each user has their own login, as far as known."""
-        config = self._servers().get(server)
+        config = self._servers.current.get(server)
         if config is None or get_login_kind(config) != "personal":
             return False
         return has_oauth(config) or server in self._with_logins
@@ -69,7 +73,7 @@ class OAuthService:
             LoginRequired: The user has to log in first.
             McpLoginFailed: No token is available; the text says why.
         """
-        config = self._servers().get(server)
+        config = self._servers.current.get(server)
         if config is None or (kind := get_login_kind(config)) == "none":
             return None
         await self.open()
@@ -93,7 +97,7 @@ class OAuthService:
 
     async def rejected(self, server: str, user_id: str, header: str | None, challenge: str | None) -> bool:
         """Handle a 401 response to `header` with `WWW-Authenticate`. Return whether to retry with a new `header`."""
-        config = self._servers().get(server)
+        config = self._servers.current.get(server)
         if config is None or (kind := get_login_kind(config)) == "none":
             return False
         if kind == "personal":
@@ -113,7 +117,7 @@ class OAuthService:
             LoginRequired: The user has to log in again, which requests the wider scope.
             McpLoginFailed: A new login would not help.
         """
-        config = self._servers().get(server)
+        config = self._servers.current.get(server)
         if config is None or (kind := get_login_kind(config)) == "none" or has_own_credentials(config):
             return
         wanted = merge_scopes(scope)
@@ -142,7 +146,7 @@ class OAuthService:
 
     async def status(self, server: str, user_id: str) -> LoginStatus:
         """Return the status of a user's login at a server."""
-        config = self._servers().get(server)
+        config = self._servers.current.get(server)
         kind = get_login_kind(config) if config is not None else "none"
         if config is None or kind == "none":
             return LoginStatus("none", "not_needed")
@@ -169,7 +173,7 @@ class OAuthService:
             InvalidRequest: The server has no user logins.
             McpLoginFailed: Discovery or client registration failed.
         """
-        config = self._servers().get(server)
+        config = self._servers.current.get(server)
         if config is None:
             raise NotFound(f"no MCP server {server!r}")
         if get_login_kind(config) != "personal":
@@ -187,7 +191,7 @@ class OAuthService:
         if pending is None:
             raise McpLoginFailed("login expired, already used, or started by another user; start it again")
         try:
-            config = self._servers().get(pending.server)
+            config = self._servers.current.get(pending.server)
             if config is None or settings_digest(config) != pending.settings:
                 raise McpLoginFailed(f"the entry of {pending.server!r} has changed meanwhile; start the login again")
             login = await self._browser_login(config)

@@ -117,7 +117,7 @@ class TokenStore:
     """Stores logins encrypted in the database."""
 
     database: Database
-    vault: TokenCipher
+    cipher: TokenCipher
 
     async def load(self, owner: str, server: str) -> StoredLogin | None:
         """Return a login; None when there is none.
@@ -174,7 +174,7 @@ class TokenStore:
         """Store a started login under the hash of its state."""
         hashed = hash_secret(state)
         sealed = await asyncio.to_thread(
-            self.vault.encrypt, pending.model_dump_json().encode(), associated_data(owner, hashed)
+            self.cipher.encrypt, pending.model_dump_json().encode(), associated_data(owner, hashed)
         )
         login = PendingLogin(pending.server, sealed, expires_at)
         await self.database.write(partial(insert_login, owner=owner, state_hash=hashed, login=login, now=now))
@@ -186,20 +186,20 @@ class TokenStore:
         if found is None:
             return None
         try:
-            decrypted = await asyncio.to_thread(self.vault.decrypt, found.sealed, associated_data(owner, hashed))
+            decrypted = await asyncio.to_thread(self.cipher.decrypt, found.sealed, associated_data(owner, hashed))
             return PendingAuthorization.model_validate_json(decrypted)
         except (DecryptionError, ValidationError):
             return None
 
     async def _encrypt(self, owner: str, server: str, login: StoredLogin) -> bytes:
         return await asyncio.to_thread(
-            self.vault.encrypt, login.model_dump_json().encode(), associated_data(owner, server)
+            self.cipher.encrypt, login.model_dump_json().encode(), associated_data(owner, server)
         )
 
     async def _decrypt(self, owner: str, server: str, stored: StoredToken | None) -> StoredLogin | None:
         if stored is None:
             return None
-        decrypted = await asyncio.to_thread(self.vault.decrypt, stored.sealed, associated_data(owner, server))
+        decrypted = await asyncio.to_thread(self.cipher.decrypt, stored.sealed, associated_data(owner, server))
         try:
             return StoredLogin.model_validate_json(decrypted)
         except ValidationError:

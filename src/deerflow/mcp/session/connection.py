@@ -20,9 +20,9 @@ from deerflow.mcp.session.calls import (
     ServerAddress,
     SessionDependencies,
     retrieve_exception,
+    to_result,
 )
 from deerflow.mcp.session.protocol import McpClientSession, is_late_response
-from deerflow.mcp.session.results import to_result
 from deerflow.mcp.session.transports import MessageLines, Streams, connect_http, connect_stdio, open_line_protocol
 from deerflow.mcp.status import (
     McpServerError,
@@ -30,7 +30,6 @@ from deerflow.mcp.status import (
     describe_restart,
     find_folder,
     find_readable_paths,
-    get_network,
     suggest_fix,
 )
 from deerflow.sandbox.jobs.services import Service, ServiceSpec
@@ -356,7 +355,7 @@ def build_service_spec(address: ServerAddress) -> ServiceSpec:
         user_id=address.user_id,
         thread_id=address.thread_id,
         env=env,
-        network=get_network(config),
+        network=config.network_access,
         paths=find_readable_paths(config),
         host_folder=find_folder(config),
         seed=address.config_key if config.downloads_program else None,

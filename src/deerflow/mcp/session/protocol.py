@@ -15,8 +15,7 @@ from mcp.shared.session import ProgressFnT, RequestResponder
 from pydantic import BaseModel, ValidationError
 
 from deerflow import __version__
-from deerflow.mcp.session.calls import Elicitation, ElicitationReply
-from deerflow.mcp.session.results import to_prompt_infos, to_resource_infos, to_tool_infos
+from deerflow.mcp.session.calls import Elicitation, ElicitationReply, to_prompt_infos, to_resource_infos, to_tool_infos
 from deerflow.mcp.session.transports import Streams
 from deerflow.mcp.status import McpResourceInfo, ServerListing
 

@@ -17,7 +17,7 @@ from mcp.types import JSONRPCMessage
 from pydantic import ValidationError
 
 from deerflow.domain.errors import DeerFlowError
-from deerflow.mcp.auth.types import TokenProvider
+from deerflow.mcp.auth.tokens import TokenProvider
 from deerflow.mcp.session.calls import ServerAddress, SessionDependencies
 from deerflow.mcp.status import McpServerError
 from deerflow.sandbox.jobs.services import MAX_MESSAGE, MB, LineProtocol, ProtocolViolation, Service

@@ -1,11 +1,11 @@
 """Extraction queue: one row per thread, written in the transaction that ends a run."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, case, delete, func, insert, or_, select, update
 
 from deerflow.domain.memory import (
     BilledRun,
@@ -22,8 +22,9 @@ from deerflow.domain.usage import SpendingLimit
 from deerflow.memory.queries.erasure import set_watermark, skip_pending
 from deerflow.memory.queries.facts import is_switched_off, lock_row, owned_by, record_edits
 from deerflow.memory.queries.search import to_scope_key
+from deerflow.persistence.queries.search import is_permanent
 from deerflow.persistence.queries.transactions import savepoint
-from deerflow.persistence.tables import UtcTime, memory_pending, memory_watermarks, threads, to_key
+from deerflow.persistence.tables import UtcTime, memory_pending, memory_watermarks, to_key
 
 MAX_WAITING_MESSAGES = 60
 """Number of pending messages above which a thread is processed without debounce."""
@@ -47,12 +48,13 @@ def add_pending(connection: Connection, extraction: PendingExtraction, wait: tim
     """
     if is_switched_off(connection, extraction.scope):
         return
-    owned = and_(threads.c.thread_id == extraction.thread_id, threads.c.owner == extraction.scope.owner)
-    if connection.execute(select(threads.c.thread_id).where(owned)).first() is None:
+    if not is_permanent(connection, extraction.thread_id, extraction.scope.owner):
         return
     row = connection.execute(select(memory_pending).where(match_thread(extraction)).with_for_update()).first()
     stored: dict[str, Any] = row.data if row is not None else {"messages": []}
-    since = extraction.due_at if row is None or row.is_unpaid else datetime.fromisoformat(stored["since"])
+    since = extraction.due_at
+    if row is not None and not row.is_unpaid:  # never in the future, which the clock may have been set back from
+        since = min(since, datetime.fromisoformat(stored["since"]))
     waiting = {message["message_id"]: message for message in stored["messages"]}
     for message in list_unprocessed(connection, extraction):
         waiting[message.message_id] = asdict(message)
@@ -75,10 +77,15 @@ def add_pending(connection: Connection, extraction: PendingExtraction, wait: tim
 
 def find_next_due(connection: Connection) -> datetime | None:
     """Return when the next extraction is due; a claimed one counts from the end of its claim."""
+    due: datetime | None = connection.execute(select(next_due(connection)).where(~columns.is_unpaid)).scalar()
+    return due
+
+
+def next_due(connection: Connection) -> ColumnElement[datetime]:
+    """Return the expression for the time when the next extraction is due."""
     later_of = func.max if connection.dialect.name == "sqlite" else func.greatest
     free_at = func.coalesce(columns.lease_expires_at, columns.due_at)
-    when = later_of(columns.due_at, free_at, type_=UtcTime())
-    return connection.execute(select(when).where(~columns.is_unpaid).order_by(when).limit(1)).scalar()
+    return func.min(later_of(columns.due_at, free_at, type_=UtcTime()), type_=UtcTime())
 
 
 def list_pending(connection: Connection, scope: MemoryScope, limit: int) -> Sequence[ScheduledExtraction]:
@@ -89,17 +96,42 @@ def list_pending(connection: Connection, scope: MemoryScope, limit: int) -> Sequ
     return [ScheduledExtraction(row.thread_id, row.due_at, row.process is not None, row.is_unpaid) for row in found]
 
 
+@dataclass(frozen=True, slots=True)
+class LatestTimes:
+    """Times beyond which nothing waits, unless it was stored before the clock was set back."""
+
+    first: datetime
+    retry: datetime
+    claim: datetime
+
+    def exceeded(self) -> Sequence[tuple[ColumnElement[bool], ColumnElement[datetime], datetime]]:
+        """Return the rows that wait too long: a condition, the column with the time, and its limit."""
+        is_new = columns.attempts == 0
+        return [
+            (is_new & (columns.due_at > self.first), columns.due_at, self.first),
+            (~is_new & (columns.due_at > self.retry), columns.due_at, self.retry),
+            (columns.lease_expires_at > self.claim, columns.lease_expires_at, self.claim),
+        ]
+
+
+def find_schedule(connection: Connection, latest: LatestTimes) -> tuple[datetime | None, bool]:
+    """Return when the next extraction is due, and whether one waits too long."""
+    is_exceeded = or_(*(which for which, _, _ in latest.exceeded()))
+    query = select(next_due(connection), func.max(case((is_exceeded, 1), else_=0))).where(~columns.is_unpaid)
+    row = connection.execute(query).one()
+    return row[0], bool(row[1])
+
+
+def limit_waits(connection: Connection, latest: LatestTimes) -> datetime | None:
+    """Let nothing wait longer than it does with a clock that is not set. Return when the next extraction is due."""
+    for which, column, limit in latest.exceeded():
+        connection.execute(update(memory_pending).where(which), {column.name: limit})
+    return find_next_due(connection)
+
+
 def claim_due(connection: Connection, now: datetime, claim: str, lease: timedelta) -> PendingExtraction | None:
     """Claim the oldest due extraction; other processes skip it until the claim expires."""
     return claim_first(connection, columns.due_at <= now, now, claim, lease)
-
-
-def claim_pending(
-    connection: Connection, scope: MemoryScope, done: Sequence[str], now: datetime, claim: str, lease: timedelta
-) -> PendingExtraction | None:
-    """Claim an extraction of one memory, due or not, except for the threads in `done`."""
-    which = and_(owned_by(memory_pending, scope), columns.thread_id.not_in(done))
-    return claim_first(connection, which, now, claim, lease)
 
 
 def claim_first(

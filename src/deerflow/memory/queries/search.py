@@ -5,7 +5,7 @@ that inflected forms are found too.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Row, delete, insert, text
 
 from deerflow.domain.memory import Fact, FactHit, FactSource, MemoryChange, MemoryItem, MemoryScope, Summary
 from deerflow.persistence.queries.search import build_ts_vector, quote_term
-from deerflow.persistence.queries.tokenizer import CHUNK, extract_terms, split_name, split_pairs
+from deerflow.persistence.queries.tokenizer import QueryTerm, extract_terms, parse_terms
 from deerflow.persistence.tables import memory_facts, to_key
 
 JsonFields = dict[str, Any]
@@ -93,24 +93,10 @@ def to_change(row: Row[Any]) -> MemoryChange:
     )
 
 
-MAX_TERMS = 32
 COMMON_TERM_FACTS = 1000
 """Number of facts above which a term is ignored if there are rarer ones."""
 MAX_CANDIDATES = 4000
 """Number of newest matches that are ranked."""
-MIN_STEM_CHARS = 4
-SUFFIXES = (
-    *("ations", "ation", "ences", "ence", "ances", "ance", "ments", "ment", "ions", "ion"),
-    *("ings", "ing", "ers", "ies", "ied", "ed", "er", "es", "ly", "s", "y", "e"),
-)
-"""English suffixes, longest first."""
-STOP_WORD_TEXT = """
-a about an and any are as at be been by can could did do does for from had has have he her his how i if in into is it
-its like me my of on or our should so that the their them then there these they this to us user was we were what when
-where which who whom whose why will with would you your 什么 怎么 我的
-"""
-STOP_WORDS = frozenset(STOP_WORD_TEXT.split())
-"""Words that occur in too many facts to be significant."""
 
 FIND_SQLITE = text("""
 WITH newest AS (
@@ -148,14 +134,6 @@ ORDER BY best.score DESC, best.row_id DESC
 """).columns(data=memory_facts.c.data.type)
 ADD_SQLITE = text("INSERT INTO memory_terms (rowid, terms) VALUES (:row_id, :terms)")
 ADD_POSTGRES = text("INSERT INTO memory_terms (row_id, terms) VALUES (:row_id, CAST(:terms AS tsvector))")
-
-
-@dataclass(frozen=True, slots=True)
-class QueryTerm:
-    """Term, or prefix of several terms."""
-
-    text: str
-    is_prefix: bool = False
 
 
 def search_facts(
@@ -213,45 +191,6 @@ def select_rare_terms(connection: Connection, wanted: Sequence[QueryTerm], owner
     present = [(count, each) for count, each in found if count] or found
     few = [each for count, each in present if count <= COMMON_TERM_FACTS]
     return few or [min(present, key=lambda pair: pair[0])[1]]
-
-
-def parse_terms(query: str) -> list[QueryTerm]:
-    """Return the terms of a query; stop words only when there are no others."""
-    found: dict[str, QueryTerm] = {}
-    for chunk in CHUNK.finditer(query):
-        for each in to_pair_terms(chunk[0]) if chunk["unspaced"] else to_stem_terms(chunk[0]):
-            found.setdefault(each.text, each)
-    significant = [each for each in found.values() if each.text not in STOP_WORDS]
-    return (significant or list(found.values()))[:MAX_TERMS]
-
-
-def to_pair_terms(chunk: str) -> list[QueryTerm]:
-    """Return pairs of characters; a single character is a prefix of pairs."""
-    pairs = [word.text for word in split_pairs(chunk, 0)]
-    if len(pairs) == 1:
-        return [QueryTerm(pairs[0], is_prefix=True)]
-    return [QueryTerm(pair) for pair in pairs[:-1]]
-
-
-def to_stem_terms(chunk: str) -> list[QueryTerm]:
-    """Return the stems of a word or of the parts of an identifier."""
-    words = [word.text for word in split_name(chunk, 0)]
-    return [QueryTerm(find_stem(word), is_prefix=True) if is_inflected(word) else QueryTerm(word) for word in words]
-
-
-def is_inflected(word: str) -> bool:
-    """Return whether a word may have inflected forms with the same stem."""
-    return len(word) >= MIN_STEM_CHARS and word.isascii() and word.isalpha() and word not in STOP_WORDS
-
-
-def find_stem(word: str) -> str:
-    """Return the common prefix of a word and its inflected forms."""
-    for ending in SUFFIXES:
-        stem = word.removesuffix(ending)
-        if stem != word and len(stem) >= MIN_STEM_CHARS:
-            is_doubled = ending in ("ing", "ed", "er", "ers") and stem[-1] == stem[-2] and stem[-1] not in "ls"
-            return stem[:-1] if is_doubled else stem
-    return word
 
 
 def build_fts5_query(wanted: Sequence[QueryTerm]) -> str:

@@ -68,6 +68,7 @@ class OpenAICompatibleChatModel(BaseChatModel):
     timeout: float = Field(120.0, gt=0, description="Seconds without data before a call fails.")
     streaming: bool = Field(False, description="Stream every answer; false as a setting: stream none.")
     stream_usage: bool = Field(True, description="Request token counts at the end of a stream.")
+    public_addresses_only: bool = Field(False, description="Refuse hosts with private addresses.")
     stream_coalesce_ms: float = Field(20.0, ge=0, description="Merge deltas after the first for this time; 0: never.")
 
     @field_validator("vendor")
@@ -222,7 +223,7 @@ class OpenAICompatibleChatModel(BaseChatModel):
     def _endpoint(self) -> Endpoint:
         key = self.api_key.get_secret_value().strip() if self.api_key else None
         url = f"{self.base_url.rstrip('/')}/chat/completions"
-        return Endpoint(url, key, self.default_headers, self.timeout)
+        return Endpoint(url, key, self.default_headers, self.timeout, self.public_addresses_only)
 
     @property
     def _llm_type(self) -> str:

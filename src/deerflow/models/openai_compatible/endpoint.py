@@ -1,25 +1,30 @@
 """HTTP client of a chat completions endpoint."""
 
 import asyncio
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from ipaddress import IPv6Address, IPv6Network, ip_address
+from socket import AF_UNSPEC, AddressFamily
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.http_exceptions import HttpProcessingError
 
 from deerflow.config.loader.validation import is_redactable
-from deerflow.domain.errors import ModelRejected, ModelStreamCut, ModelTimeout, ModelUnavailable
+from deerflow.domain.errors import AddressRefused, ModelRejected, ModelStreamCut, ModelTimeout, ModelUnavailable
 from deerflow.models.openai_compatible.vendors import ResponseMeter, make_response_error
 
 CONNECT_TIMEOUT_S = 10.0
 KEEPALIVE_S = 60.0
 MAX_ERROR_BYTES = 64 * 1024
+NAT64 = IPv6Network("64:ff9b::/96")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Endpoint:
     """Posts requests to one URL, with a connection pool for each event loop."""
 
@@ -27,6 +32,8 @@ class Endpoint:
     api_key: str | None = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
     read_timeout_s: float
+    is_public_only: bool = False
+    """True: the host must have public addresses only, each time that it is resolved."""
     _sessions: dict[asyncio.AbstractEventLoop, "_OpenSession"] = field(default_factory=dict, repr=False)
 
     @asynccontextmanager
@@ -54,6 +61,8 @@ class Endpoint:
             raise ModelUnavailable(f"no connection to {self.url} within {CONNECT_TIMEOUT_S:g} s") from error
         except TimeoutError as error:
             raise ModelTimeout(f"{self.url} sent no data for {self.read_timeout_s:g} s") from error
+        except AddressRefused as error:
+            raise ModelRejected(str(error)) from error
         except aiohttp.InvalidURL as error:
             raise ModelRejected(f"base_url is not a URL: {self.url!r}") from error
         except (aiohttp.ClientError, HttpProcessingError, OSError, RuntimeError) as error:
@@ -73,8 +82,10 @@ class Endpoint:
         if opened is None:
             for ended in [known for known in self._sessions if known.is_closed()]:
                 del self._sessions[ended]
-            lifetime = _keep_session(self.read_timeout_s, find_proxy(self.url))
+            lifetime = _keep_session(self.read_timeout_s, find_proxy(self.url), self.is_public_only)
             opened = self._sessions[loop] = _OpenSession(lifetime, await anext(lifetime))
+            # It keeps the session, which the garbage collector would else finalize before its generator closes it.
+            weakref.finalize(self, _end_session, loop, lifetime).atexit = False
         return opened.session
 
     async def _raise_failure(self, response: aiohttp.ClientResponse) -> None:
@@ -161,12 +172,60 @@ async def _read_error_body(content: aiohttp.StreamReader) -> bytes:
     return body
 
 
-async def _keep_session(read_timeout_s: float, proxy: str | None) -> AsyncGenerator[aiohttp.ClientSession, None]:
+async def _keep_session(
+    read_timeout_s: float, proxy: str | None, is_public_only: bool
+) -> AsyncGenerator[aiohttp.ClientSession, None]:
     """Yield a session that ends with its event loop: `asyncio.run` closes async generators that are still open."""
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=read_timeout_s)
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_S)
+    resolver = PublicResolver() if is_public_only else None
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_S, resolver=resolver)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout, proxy=proxy) as session:
         yield session
+
+
+def _end_session(loop: asyncio.AbstractEventLoop, lifetime: AsyncGenerator[aiohttp.ClientSession, None]) -> None:
+    """Close a session that has no endpoint any more, on its event loop."""
+
+    async def close() -> None:
+        await lifetime.aclose()
+
+    with suppress(RuntimeError):  # the loop is closed, and with it the session
+        loop.call_soon_threadsafe(lambda: loop.create_task(close()))
+
+
+class PublicResolver(AbstractResolver):
+    """Resolver that refuses hosts of private networks. The connection goes to the very addresses it has checked.
+
+    A name can get another address after it was checked once; here, lookup and check are one step.
+    """
+
+    def __init__(self, system: AbstractResolver | None = None) -> None:
+        self._system = system or aiohttp.ThreadedResolver()
+
+    async def resolve(self, host: str, port: int = 0, family: AddressFamily = AF_UNSPEC) -> list[ResolveResult]:
+        """Return the addresses of a host.
+
+        Raises:
+            AddressRefused: One of them is not public.
+        """
+        found = await self._system.resolve(host, port, family)
+        if not all(is_global(each["host"]) for each in found):
+            raise AddressRefused(f"{host} is not an address at which models may be reached")
+        return found
+
+    async def close(self) -> None:
+        """Close the resolver."""
+        await self._system.close()
+
+
+def is_global(text: str) -> bool:
+    """Return whether an address is a unicast address of the public internet, also one that IPv6 has embedded."""
+    address = ip_address(text.partition("%")[0])
+    if isinstance(address, IPv6Address):
+        embedded = address.ipv4_mapped or address.sixtofour or (address.teredo or (None,))[0]
+        if embedded is not None or address in NAT64:
+            return False
+    return address.is_global and not address.is_multicast
 
 
 def find_proxy(url: str) -> str | None:

@@ -11,7 +11,14 @@ from typing import Any
 
 from deerflow.domain.errors import StorageUnavailable
 from deerflow.persistence.engine.database import translate_driver_errors
-from deerflow.persistence.engine.sqlite import BUSY_TIMEOUT_S, Appender, DatabaseFile, InsertStatement, execute_all
+from deerflow.persistence.engine.schema import DatabaseFile
+from deerflow.persistence.engine.sqlite import (
+    BUSY_TIMEOUT_S,
+    CACHE_SIZE,
+    Appender,
+    InsertStatement,
+    execute_all,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +44,14 @@ class PendingRows:
         return sum(len(value) for _, values in self.inserts for value in values if isinstance(value, bytes))
 
 
+def merge_log(connection: sqlite3.Connection) -> None:
+    """Merge the write-ahead log into the file."""
+    # All rows are read: no transaction of the connection can be committed while the statement is in progress.
+    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+
 class CheckpointInserter:
-    """Writes rows a little later: with the next events of the journal, when somebody reads, or after `DELAY_S`.
+    """Writes rows a little later: with the next events of the journal, before a read, or after `DELAY_S`.
 
     Rows are written on the event loop, all that wait in one transaction, and in a thread if that may take longer. A
     commit waits for no disk: checkpoints must survive the process and need not survive a power failure. Rows that
@@ -51,7 +64,7 @@ class CheckpointInserter:
         self._appender = Appender(file)
         # Without `check_same_thread`, because any thread of the pool may use it; the lock lets in one at a time.
         self._connection = sqlite3.connect(file, BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
-        for setting in ("synchronous=NORMAL", "secure_delete=ON"):
+        for setting in ("synchronous=NORMAL", "secure_delete=ON", CACHE_SIZE):
             self._connection.execute(f"PRAGMA {setting}")
         self._lock = asyncio.Lock()
         self._waiting: list[PendingRows] = []
@@ -88,7 +101,7 @@ class CheckpointInserter:
         rows = self._waiting[-1]
         try:
             await self.flush()
-        except StorageUnavailable:  # the caller is told so, and may try again
+        except StorageUnavailable:  # the caller gets the error, and may try again
             self._waiting = [each for each in self._waiting if each is not rows]
             self._waiting_bytes = sum(each.size for each in self._waiting)
             if not self._waiting:
@@ -198,7 +211,7 @@ class CheckpointInserter:
         """Merge the write-ahead log into the file."""
         async with self._lock:
             with suppress(sqlite3.Error):  # tried again later
-                await asyncio.to_thread(self._connection.execute, "PRAGMA wal_checkpoint(PASSIVE)")
+                await asyncio.to_thread(merge_log, self._connection)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

@@ -1,18 +1,19 @@
 """Checkpoints of graphs in PostgreSQL."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata
 from langgraph.checkpoint.postgres.aio import AsyncPostgresSaver
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, AsyncCursor, OperationalError
+from psycopg import Error as DriverError
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool
 
-from deerflow.domain.errors import RunLost
+from deerflow.domain.errors import RunLost, StorageUnavailable
 from deerflow.persistence.checkpoints import (
     RUN_KEY,
     WRITER_KEY,
@@ -23,6 +24,7 @@ from deerflow.persistence.checkpoints import (
     follow_checkpoint,
     read_version,
 )
+from deerflow.persistence.engine.database import UNUSABLE, UNUSABLE_SQLSTATES
 from deerflow.persistence.engine.postgres import IDLE_TIMEOUT_S, build_idle_timeout
 
 CONNECTIONS = 4
@@ -85,24 +87,41 @@ class PostgresCheckpoints(VersionedSaver, AsyncPostgresSaver):
 
     async def state_version(self, thread_id: str) -> int | None:
         """Return the version of a thread's state, None when it has none."""
-        async with self._cursor() as cursor:
-            await cursor.execute(SELECT_LATEST, (thread_id,))
-            row = await cursor.fetchone()
+        row = await self._read_latest(thread_id)
         if row is None:
             return None
         follow_checkpoint(row["checkpoint_id"])
         return read_version(row["metadata"])
 
+    async def _read_latest(self, thread_id: str, attempts: int = CONNECTIONS + 1) -> DictRow | None:
+        """Return metadata and id of the latest checkpoint of a thread. Broken connections leave the pool by this."""
+        try:
+            async with self._cursor() as cursor:
+                await cursor.execute(SELECT_LATEST, (thread_id,))
+                return await cursor.fetchone()
+        except StorageUnavailable as problem:
+            if attempts == 1 or not isinstance(problem.__cause__, OperationalError):
+                raise
+        return await self._read_latest(thread_id, attempts - 1)
+
+    @asynccontextmanager
+    async def _cursor(self, *, pipeline: bool = False) -> AsyncIterator[AsyncCursor[DictRow]]:
+        """Yield a cursor; driver errors are raised as `StorageUnavailable`."""
+        with translate_driver_errors():
+            async with super()._cursor(pipeline=pipeline) as cursor:
+                yield cursor
+
     @asynccontextmanager
     async def _lock_run(self, config: RunnableConfig) -> AsyncIterator[AsyncPostgresSaver]:
         """Yield a saver within one transaction during which no other process can take over the run."""
         writer: CheckpointWriter | None = config["configurable"].get(WRITER_KEY)
-        async with self._pool.connection() as connection, connection.transaction():
-            if writer is not None:
-                locked = await connection.execute(LOCK_RUN, [writer.run_id, writer.attempt])
-                if await locked.fetchone() is None:
-                    raise RunLost(f"run {writer.run_id!r} was taken over by another process")
-            yield AsyncPostgresSaver(connection, serde=self.serde)
+        with translate_driver_errors():
+            async with self._pool.connection() as connection, connection.transaction():
+                if writer is not None:
+                    locked = await connection.execute(LOCK_RUN, [writer.run_id, writer.attempt])
+                    if await locked.fetchone() is None:
+                        raise RunLost(f"run {writer.run_id!r} was taken over by another process")
+                yield AsyncPostgresSaver(connection, serde=self.serde)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints that runs have written, their pending writes, and blobs that are no longer used."""
@@ -112,6 +131,19 @@ class PostgresCheckpoints(VersionedSaver, AsyncPostgresSaver):
             await cursor.execute(DELETE_CHECKPOINTS, runs)
             threads = {row["thread_id"] for row in await cursor.fetchall()}
             await cursor.execute(DELETE_BLOBS, [list(threads)])
+
+
+@contextmanager
+def translate_driver_errors() -> Iterator[None]:
+    """Raise errors of an unusable database as `StorageUnavailable`."""
+    try:
+        yield
+    except DriverError as problem:
+        if isinstance(problem, OperationalError):
+            raise StorageUnavailable(f"database unavailable: {problem}") from problem
+        if problem.sqlstate in UNUSABLE_SQLSTATES:
+            raise StorageUnavailable(f"{UNUSABLE}: {problem}") from problem
+        raise
 
 
 @asynccontextmanager

@@ -39,11 +39,11 @@ from deerflow.persistence.checkpoints import (
 )
 from deerflow.persistence.checkpoints.inserter import CheckpointInserter
 from deerflow.persistence.engine.database import Database, DatabaseLocation, translate_driver_errors
-from deerflow.persistence.engine.schema import IdFile, locate_id_file
+from deerflow.persistence.engine.schema import DatabaseFile, IdFile, locate_id_file
 from deerflow.persistence.engine.sqlite import (
     BUSY_TIMEOUT_S,
+    CACHE_SIZE,
     PAUSE_S,
-    DatabaseFile,
     InsertStatement,
     SqliteDatabase,
     create_folder,
@@ -115,7 +115,7 @@ class LoopReader(VersionedSaver, AsyncSqliteSaver):
     def __init__(self, file: Path, slow_s: float = SLOW_READ_S) -> None:
         """Open `file`, which has its tables. After a read that took longer than `slow_s` it refuses for a while."""
         self._file = sqlite3.connect(file, timeout=0, isolation_level=None)
-        self._file.execute("PRAGMA query_only=ON")
+        self._file.executescript(f"PRAGMA query_only=ON; PRAGMA {CACHE_SIZE}")
         # The saver needs nothing but cursors to read a checkpoint.
         super().__init__(cast(aiosqlite.Connection, self), serde=create_serializer())
         self.is_setup = True
@@ -204,8 +204,7 @@ class SqliteCheckpoints(VersionedSaver, AsyncSqliteSaver):
         parent = config["configurable"].get("checkpoint_id")
         values = (thread_id, namespace, checkpoint["id"], parent, kind, state, about.encode(errors="ignore"))
         await self._insert(config, (INSERT_CHECKPOINT, values))
-        place = {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint["id"]}
-        return {"configurable": place}
+        return {"configurable": {"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint["id"]}}
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
@@ -237,7 +236,8 @@ class SqliteCheckpoints(VersionedSaver, AsyncSqliteSaver):
             await super().adelete_thread(thread_id)
 
     async def state_version(self, thread_id: str) -> int | None:
-        """Return the version of a thread's state, None when it has none."""
+        """Return the version of a thread's state, None when it has none; refuse when the file was moved away."""
+        self.guard.check()
         await self.inserter.flush_for_reading()
         with translate_driver_errors():
             row = await self._read_latest(thread_id)
@@ -297,8 +297,8 @@ async def open_sqlite_checkpoints(
     async with aiosqlite.connect(file, timeout=BUSY_TIMEOUT_S) as connection:
         with translate_open_errors(file):
             # The journal is what must survive a power failure; checkpoints need only survive the process.
-            await connection.execute("PRAGMA synchronous=NORMAL")
-            await connection.execute("PRAGMA secure_delete=ON")
+            for setting in ("synchronous=NORMAL", "secure_delete=ON", CACHE_SIZE):
+                await connection.execute(f"PRAGMA {setting}")
             saver = SqliteCheckpoints(connection, file)
             await saver.setup()
             if database_id is not None:

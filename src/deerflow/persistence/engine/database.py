@@ -18,6 +18,9 @@ T = TypeVar("T")
 DatabaseLocation = Path | str
 """Path of a SQLite file, or URL of a PostgreSQL database."""
 DISK_FULL_SQLSTATE = "53100"
+UNUSABLE_SQLSTATES = frozenset({"25006", "3D000", "3F000", "42P01"})
+"""SQLSTATEs of a PostgreSQL database that is read-only, or has lost its tables: they are no fault of a request."""
+UNUSABLE = "the database is read-only, or its tables are missing"
 READ_LIMIT_S = 60.0
 """Time limit of a read."""
 
@@ -88,6 +91,8 @@ def translate_errors() -> Iterator[None]:
             raise explained from problem
         if getattr(problem.orig, "sqlstate", None) == DISK_FULL_SQLSTATE:
             raise StorageFull("the disk of the database server is full") from problem
+        if getattr(problem.orig, "sqlstate", None) in UNUSABLE_SQLSTATES:
+            raise StorageUnavailable(f"{UNUSABLE}: {problem.orig}") from problem
         if not isinstance(problem, OperationalError) and not problem.connection_invalidated:
             raise
         raise StorageUnavailable(f"database unavailable: {problem.orig}") from problem

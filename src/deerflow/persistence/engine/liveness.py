@@ -1,12 +1,13 @@
 """Detection of dead processes.
 
 On one machine by file locks, which the system releases when a process dies; on several machines by leases in the
-database, which expire.
+database, which each process watches with a clock of its own that cannot be set.
 """
 
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -37,7 +38,7 @@ STALE_LEASE_S = 3600
 
 
 def renew_lease(connection: Connection, process: str, seconds: float) -> None:
-    """Extend the lease of a process to `seconds` from now; delete leases that expired long ago."""
+    """Extend the lease of a process to `seconds` from now."""
     until = {
         "lease_expires_at": type_coerce(
             current_time(connection) + int(seconds * MICROS_PER_SECOND), processes.c.lease_expires_at.type
@@ -45,21 +46,17 @@ def renew_lease(connection: Connection, process: str, seconds: float) -> None:
     }
     if connection.execute(update(processes).where(processes.c.process == process).values(until)).rowcount == 0:
         connection.execute(insert(processes).values(process=process, **until))
-        long_ago = current_time(connection) - STALE_LEASE_S * MICROS_PER_SECOND
-        connection.execute(delete(processes).where(type_coerce(processes.c.lease_expires_at, BigInteger) < long_ago))
 
 
-def drop_lease(connection: Connection, process: str) -> None:
-    """Delete the lease of a process."""
-    connection.execute(delete(processes).where(processes.c.process == process))
+def drop_leases(connection: Connection, names: Collection[str]) -> None:
+    """Delete the leases of processes."""
+    connection.execute(delete(processes).where(processes.c.process.in_(names)))
 
 
-def read_leases(connection: Connection) -> Mapping[str, float]:
-    """Return the remaining seconds of each process's lease."""
-    left = type_coerce(processes.c.lease_expires_at, BigInteger) - current_time(connection)
-    return {
-        process: micros / MICROS_PER_SECOND for process, micros in connection.execute(select(processes.c.process, left))
-    }
+def read_leases(connection: Connection) -> Mapping[str, int]:
+    """Return the end of each process's lease. It changes with every renewal, which is all that can be relied on."""
+    query = select(processes.c.process, type_coerce(processes.c.lease_expires_at, BigInteger))
+    return {row[0]: row[1] for row in connection.execute(query)}
 
 
 def current_time(connection: Connection) -> ColumnElement[int]:
@@ -114,42 +111,73 @@ class LockLiveness:
 
 
 @dataclass(frozen=True, slots=True)
+class WatchedLease:
+    """Lease of another process, and when it was first seen with this end."""
+
+    until: int
+    seen_at: float
+
+
+@dataclass(frozen=True, slots=True)
 class LeaseLiveness:
-    """Liveness by leases, for processes that share a database. On one machine a released lock is noticed sooner."""
+    """Liveness by leases, for processes that share a database. On one machine a released lock is noticed sooner.
+
+    A process is dead if its lease was not renewed for `lease_s` while this process watched. The clock of the database
+    is not asked: it may be set back by a year, and then no lease would expire.
+    """
 
     database: Database
     folder: Path
     process: str
     lease_s: float
+    clock: Callable[[], float] = time.monotonic
+    watched: dict[str, WatchedLease] = field(default_factory=dict)
 
     async def renew(self) -> None:
         await self.database.write(partial(renew_lease, process=self.process, seconds=self.lease_s))
 
     async def find_dead(self, processes: Collection[str]) -> Collection[str]:
-        left = await self.database.read(read_leases)
-        return [name for name in processes if left.get(name, 0) <= 0 or is_locked(self.folder, name) is False]
+        ages = await self._watch()
+        return [name for name in processes if self._is_over(ages.get(name)) or is_locked(self.folder, name) is False]
 
     async def seconds_until_expiry(self) -> float:
-        left = await self.database.read(read_leases)
-        return min(
-            (seconds for name, seconds in left.items() if name != self.process and seconds > 0), default=self.lease_s
-        )
+        ages = await self._watch()
+        left = (self.lease_s - age for age in ages.values())
+        return min((seconds for seconds in left if seconds > 0), default=self.lease_s)
 
     async def remove_process(self, process: str) -> None:
         (self.folder / process).unlink(missing_ok=True)
-        await self.database.write(partial(drop_lease, process=process))
+        await self.database.write(partial(drop_leases, names=[process]))
+
+    async def _watch(self) -> Mapping[str, float]:
+        """Return for how many seconds the leases of other processes have been seen without a renewal."""
+        now, leases = self.clock(), await self.database.read(read_leases)
+        for name in self.watched.keys() - leases.keys():
+            del self.watched[name]
+        for name, until in leases.items():
+            if name not in self.watched or self.watched[name].until != until:
+                self.watched[name] = WatchedLease(until, now)
+        ages = {name: now - lease.seen_at for name, lease in self.watched.items() if name != self.process}
+        if stale := [name for name, age in ages.items() if age > STALE_LEASE_S]:  # of processes without runs
+            await self.database.write(partial(drop_leases, names=stale))
+        return ages
+
+    def _is_over(self, age: float | None) -> bool:
+        return age is None or age >= self.lease_s
 
 
 @asynccontextmanager
-async def hold_lease(database: Database, folder: Path, process: str, lease_s: float) -> AsyncIterator[LeaseLiveness]:
+async def hold_lease(
+    database: Database, folder: Path, process: str, lease_s: float, clock: Callable[[], float] = time.monotonic
+) -> AsyncIterator[LeaseLiveness]:
     """Hold a lease and delete it at the end, so that other processes need not wait for it to expire."""
-    held = LeaseLiveness(database, folder, process, lease_s)
+    held = LeaseLiveness(database, folder, process, lease_s, clock)
     await held.renew()
     try:
         yield held
     finally:
         with suppress(StorageUnavailable):  # then it expires
-            await database.write(partial(drop_lease, process=process))
+            await database.write(partial(drop_leases, names=[process]))
 
 
 @contextmanager

@@ -32,11 +32,11 @@ class Purger:
 
     `secure_delete` overwrites freed rows and pages with zeros. When SQLite splits or merges pages, however, it leaves
     copies of the moved rows in unused parts of pages; only `VACUUM` removes those. Concurrent calls share one rewrite.
-    Nobody can write meanwhile, so a rewrite of large files is postponed while there is other work.
+    Writes wait meanwhile, so a rewrite of large files is postponed while there is other work.
     """
 
     def __init__(self, location: DatabaseLocation, is_busy: Callable[[], bool] = lambda: False) -> None:
-        """`is_busy` tells whether somebody would have to wait."""
+        """`is_busy` returns whether there is work that would have to wait."""
         self._files = [location, locate_checkpoints(location)] if isinstance(location, Path) else []
         self._is_busy = is_busy
         self._postponed_since: float | None = None

@@ -4,13 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psycopg
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError, DisconnectionError, OperationalError
 
 from deerflow.domain.errors import ConfigError, StorageUnavailable
 from deerflow.persistence.engine.database import READ_LIMIT_S, ReadGuard, translate_errors
@@ -23,6 +25,7 @@ WRITE_CONNECTIONS = 4
 CONNECT_TIMEOUT_S = 10
 IDLE_TIMEOUT_S = 10.0
 """Idle time after which the server ends a transaction, so that a frozen process does not block others."""
+SELECT_ID = "SELECT database_id FROM installation"
 MAX_ATTEMPTS = 5
 RETRYABLE_SQLSTATES = frozenset({"23505", "40001", "40P01", "25P03"})
 """SQLSTATEs after which a transaction is retried: unique violation, serialization failure, deadlock, idle timeout.
@@ -34,7 +37,8 @@ The second attempt sees what the other transaction has committed.
 class PostgresDatabase:
     """Database that runs functions of a `Connection` in threads. The server does the group commit."""
 
-    def __init__(self, reading: Engine, writing: Engine, appending: Engine) -> None:
+    def __init__(self, reading: Engine, writing: Engine, appending: Engine, identity: "DatabaseIdentity") -> None:
+        self._identity = identity
         self._reading = reading
         self._writing = writing
         self._appending = appending
@@ -80,6 +84,7 @@ class PostgresDatabase:
         with translate_errors(), self._appending.connect() as connection:
             if connection.exec_driver_sql(*build_fenced_insert(events)).rowcount == len(events):
                 return ()
+            self._identity.check(connection.connection.driver_connection)  # another one has no runs of ours
             owned = list_owned_runs(connection, events)
         return {log.run_id for log in events}.difference(owned)
 
@@ -93,28 +98,66 @@ async def open_postgres(
     Raises:
         ConfigError: It cannot be reached, is not the one used before, or was written by a newer version.
     """
-    # Broken connections are detected before use: a change whose commit got no answer must not be retried.
-    writing = create_postgres_engine(url, WRITE_CONNECTIONS, pool_pre_ping=True)
+    writing = create_postgres_engine(url, WRITE_CONNECTIONS)
     event.listen(writing, "connect", partial(limit_idle_transactions, idle_timeout_s))
-    reading = create_postgres_engine(url, READ_CONNECTIONS, pool_pre_ping=True)
+    reading = create_postgres_engine(url, READ_CONNECTIONS)
     event.listen(reading, "connect", limit_statements)
     appending = create_postgres_engine(url, 1, isolation_level="AUTOCOMMIT")
     event.listen(appending, "connect", disable_synchronous_commit)
     try:
         with translate_connection_errors(url):
-            await asyncio.to_thread(prepare_database, writing, home)
-        async with aclosing(PostgresDatabase(reading, writing, appending)) as database:
+            identity = DatabaseIdentity(await asyncio.to_thread(prepare_database, writing, home))
+        for engine in (writing, reading):
+            event.listen(engine, "checkout", identity.check_out)
+        async with aclosing(PostgresDatabase(reading, writing, appending, identity)) as database:
             yield database
     finally:
         for engine in (reading, writing, appending):
             engine.dispose()
 
 
-def prepare_database(engine: Engine, home: Path | None) -> None:
-    """Migrate the database, after comparing its id with the one that `home` holds."""
+@dataclass(frozen=True, slots=True)
+class DatabaseIdentity:
+    """Id of the database that was opened. Another one may be in its place later, at the same address."""
+
+    database_id: str | None
+
+    def check_out(self, connection: Any, _record: object, _proxy: object) -> None:
+        """Check a connection before use: a change whose commit got no answer must not be retried.
+
+        Raises:
+            DisconnectionError: It is broken; the pool opens another one.
+            StorageUnavailable: It leads to another database.
+        """
+        was_autocommit = connection.autocommit
+        try:
+            connection.autocommit = True
+            self.check(connection)
+        except psycopg.OperationalError as problem:
+            raise DisconnectionError from problem
+        finally:
+            if not connection.closed:
+                connection.autocommit = was_autocommit
+
+    def check(self, connection: Any) -> None:
+        """Raise `StorageUnavailable` when the database is another one than before, or has lost its tables."""
+        try:
+            row = connection.execute(SELECT_ID).fetchone()
+        except psycopg.errors.UndefinedTable:
+            row = None
+        if row is None or row[0] != self.database_id:
+            raise StorageUnavailable(
+                "the database was emptied or replaced while it was in use; nothing more is written: restore it, or "
+                "stop the server"
+            )
+
+
+def prepare_database(engine: Engine, home: Path | None) -> str | None:
+    """Migrate the database, after comparing its id with the one that `home` holds. Return its id."""
     if home is None:
         migrate(engine)
-        return
+        with engine.connect() as connection:
+            return read_database_id(connection)
     name = engine.url.set(password=None).render_as_string()
     id_file = IdFile(home / "data" / f"postgresql-{sha256(name.encode()).hexdigest()[:16]}.id", name)
     with engine.connect() as connection:
@@ -123,6 +166,7 @@ def prepare_database(engine: Engine, home: Path | None) -> None:
     with engine.connect() as connection:
         if database_id := read_database_id(connection):
             id_file.write(database_id)
+        return database_id
 
 
 def create_postgres_engine(url: str, connections: int, **options: Any) -> Engine:

@@ -7,11 +7,11 @@ from threading import Lock
 
 from sqlalchemy import Connection, Engine, Index, MetaData, inspect, select, text
 
-from deerflow.domain.errors import ConfigError
+from deerflow.domain.errors import ConfigError, StorageUnavailable
 from deerflow.domain.identity import new_id
 from deerflow.persistence.tables import installation, metadata, runs
 
-SCHEMA_VERSION = "0017"
+SCHEMA_VERSION = "0022"
 """Newest file in `migrations/versions`."""
 SQLITE_SCHEMA = Path(__file__).parents[1] / "migrations" / "sqlite.sql"
 """Statements that create all tables in an empty SQLite file. `make snapshots` writes it from the migrations."""
@@ -67,21 +67,6 @@ def create_tables(engine: Engine) -> bool:
     return True
 
 
-def dump_tables(connection: Connection) -> str:
-    """Return the statements that create the tables of a SQLite database, for the file at `SQLITE_SCHEMA`."""
-    query = """
-    SELECT sql FROM sqlite_master
-    WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'
-      AND name NOT IN (SELECT name FROM pragma_table_list WHERE type = 'shadow')
-    ORDER BY type <> 'table', name
-    """
-    statements = (str(row[0]).replace("\t", "  ") for row in connection.exec_driver_sql(query))
-    return "".join(
-        "\n".join(line.rstrip() for line in statement.splitlines() if line.strip()) + STATEMENT_END
-        for statement in statements
-    )
-
-
 def read_version(connection: Connection) -> str | None:
     """Return the schema version of the database, None when it is empty."""
     if not inspect(connection).has_table("alembic_version"):
@@ -126,7 +111,7 @@ class IdFile:
         state = "is missing, empty or too old" if found is None else f"is another one (its id is {found})"
         raise ConfigError(
             f"database {self.database} {state}; the one used before has id {expected}. Nothing was changed. "
-            f"Restore it, or delete {str(self.path)!r} to go on with what is there"
+            f"Restore it, or delete {str(self.path)!r} to continue with the database that is there"
         )
 
     def write(self, database_id: str) -> None:
@@ -157,3 +142,32 @@ def load_full_metadata() -> MetaData:
     # Unfinished runs are few among many.
     Index("ix_runs_active_process", runs.c.process, sqlite_where=active, postgresql_where=active)
     return metadata
+
+
+class DatabaseFile:
+    """Database file with open connections, which would go on writing after it was moved away or replaced."""
+
+    def __init__(self, file: Path) -> None:
+        self._files = ((file, False), (file.with_name(f"{file.name}-wal"), True))
+        self._known: dict[Path, tuple[int, int]] = {}
+
+    def check(self) -> None:
+        """Compare the file and its write-ahead log with those that were found before.
+
+        Raises:
+            StorageUnavailable: One of them is missing, empty or another file: what is written now would be lost.
+        """
+        for path, may_be_empty in self._files:
+            try:
+                found = path.stat()
+                identity = (found.st_dev, found.st_ino) if found.st_size or may_be_empty else None
+            except OSError:
+                identity = None
+            known = self._known.get(path)
+            if known is None and identity is not None:
+                self._known[path] = identity
+            elif identity != known:
+                raise StorageUnavailable(
+                    f"database file {str(path)!r} was moved, deleted, emptied or replaced while it was in use; "
+                    "nothing more is written: put it back, or stop the server and restore a backup"
+                )

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
@@ -19,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 
 from deerflow.domain.errors import StorageFull, StorageUnavailable
 from deerflow.persistence.engine.database import ReadGuard, translate_errors
-from deerflow.persistence.engine.schema import IdFile, locate_id_file, migrate, read_database_id
+from deerflow.persistence.engine.schema import DatabaseFile, IdFile, locate_id_file, migrate, read_database_id
 from deerflow.persistence.queries.events import LoggedEvent, build_insert
 
 InsertStatement = tuple[str, tuple[object, ...]]
@@ -28,37 +28,12 @@ InsertStatement = tuple[str, tuple[object, ...]]
 SLOW_APPEND_S = 0.005
 PAUSE_S = 10.0
 APPENDS_PER_CHECKPOINT = 1000
+CACHE_SIZE = "cache_size=-128"
+"""Setting of a connection: at most 128 kB of pages in memory. The system caches files as well."""
+QUERY_CACHE_SIZE = "cache_size=-256"
+"""Setting of a connection for queries that read many pages, such as search."""
 FULL_BYTES = 256 * 1024
 """Free space below which an unspecific failure of SQLite is taken for a full disk."""
-
-
-class DatabaseFile:
-    """Database file with open connections, which would go on writing after it was moved away or replaced."""
-
-    def __init__(self, file: Path) -> None:
-        self._files = ((file, False), (file.with_name(f"{file.name}-wal"), True))
-        self._known: dict[Path, tuple[int, int]] = {}
-
-    def check(self) -> None:
-        """Compare the file and its write-ahead log with those that were found before.
-
-        Raises:
-            StorageUnavailable: One of them is missing, empty or another file: what is written now would be lost.
-        """
-        for path, may_be_empty in self._files:
-            try:
-                found = path.stat()
-                identity = (found.st_dev, found.st_ino) if found.st_size or may_be_empty else None
-            except OSError:
-                identity = None
-            known = self._known.get(path)
-            if known is None and identity is not None:
-                self._known[path] = identity
-            elif identity != known:
-                raise StorageUnavailable(
-                    f"database file {str(path)!r} was moved, deleted, emptied or replaced while it was in use; "
-                    "nothing more is written: put it back, or stop the server and restore a backup"
-                )
 
 
 class DeferredRows(Protocol):
@@ -84,7 +59,13 @@ class Appender:
     def __init__(self, file: Path, slow_s: float = SLOW_APPEND_S) -> None:
         """Open `file`. After an append that took longer than `slow_s`, the appender refuses for a while."""
         self._connection = sqlite3.connect(file, timeout=0, isolation_level=None)
-        for setting in ("foreign_keys=ON", "synchronous=NORMAL", "secure_delete=ON", "wal_autocheckpoint=0"):
+        for setting in (
+            "foreign_keys=ON",
+            "synchronous=NORMAL",
+            "secure_delete=ON",
+            "wal_autocheckpoint=0",
+            CACHE_SIZE,
+        ):
             self._connection.execute(f"PRAGMA {setting}")
         self._slow_s = slow_s
         self._avoid_until = 0.0
@@ -93,7 +74,7 @@ class Appender:
     def attach(self, file: Path) -> None:
         """Make the tables of another database available, under names that this one does not have."""
         self._connection.execute("ATTACH DATABASE ? AS other", (str(file),))
-        for setting in ("synchronous=NORMAL", "secure_delete=ON"):
+        for setting in ("synchronous=NORMAL", "secure_delete=ON", CACHE_SIZE):
             self._connection.execute(f"PRAGMA other.{setting}")
 
     def append(self, *inserts: InsertStatement) -> bool:
@@ -108,6 +89,13 @@ class Appender:
         if time.monotonic() - began > self._slow_s:
             self._avoid_until = began + PAUSE_S
         return True
+
+    def has_event(self, run_id: str, seq: int) -> bool:
+        """Return whether an event is committed. A failed append of several files may have committed the first."""
+        with suppress(sqlite3.OperationalError):
+            query = "SELECT 1 FROM run_events WHERE run_id = ? AND seq = ?"
+            return self._connection.execute(query, (run_id, seq)).fetchone() is not None
+        return False
 
     def is_checkpoint_due(self) -> bool:
         """Count an append; return True once per `APPENDS_PER_CHECKPOINT` calls."""
@@ -194,21 +182,24 @@ class SqliteDatabase:
         """Add events. They survive a crash of the process, but not always a power failure."""
         self._file.check()
         insert = build_insert(events)
-        if not self._append_at_once(insert):
+        if not self._append_at_once(events[0], insert):
             await self._flush_deferred()
             await asyncio.get_running_loop().run_in_executor(self._writer, self._insert, insert)
         if self._appender.is_checkpoint_due():
             self._writer.submit(self._checkpoint)
         return ()  # a living process keeps its runs: liveness is decided by locks, not by clocks
 
-    def _append_at_once(self, insert: InsertStatement) -> bool:
-        """Add events together with rows that wait, if that is possible at once; return whether it was."""
+    def _append_at_once(self, first: LoggedEvent, insert: InsertStatement) -> bool:
+        """Add events together with rows that wait, if that is possible at once; return whether the events are added.
+
+        Each file is committed by itself, that of the events first: if the other is full, only the rows still wait.
+        """
         if self._draining is not None:  # the writer waits for the disk while it commits
             return False
         rows = self._deferred.peek() if self._deferred else ()
         try:
             if rows is None or not self._appender.append(*rows, insert):
-                return False
+                return bool(rows) and self._appender.has_event(first.run_id, first.event.seq)
         except sqlite3.Error:
             if rows:  # one of them may be refused, which must not keep events out
                 return False
@@ -377,6 +368,7 @@ def create_sqlite_engine(
         connection.execute("PRAGMA foreign_keys=ON")
         connection.execute("PRAGMA secure_delete=ON")  # deleted and replaced content is overwritten with zeros
         connection.execute(f"PRAGMA synchronous={synchronous}")
+        connection.execute(f"PRAGMA {QUERY_CACHE_SIZE}")
 
     event.listen(engine, "connect", prepare)
     return engine

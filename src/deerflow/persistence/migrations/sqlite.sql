@@ -1,6 +1,43 @@
+CREATE TABLE account_links (
+  link_id VARCHAR(64) NOT NULL,
+  user_id VARCHAR(64),
+  token_hash VARCHAR(64) NOT NULL,
+  email VARCHAR(255),
+  role VARCHAR(16) NOT NULL,
+  created_at BIGINT NOT NULL,
+  expires_at BIGINT NOT NULL,
+  CONSTRAINT pk_account_links PRIMARY KEY (link_id),
+  CONSTRAINT fk_account_links_user_id FOREIGN KEY(user_id) REFERENCES accounts (user_id) ON DELETE CASCADE
+);
+
+CREATE TABLE accounts (
+  user_id VARCHAR(64) NOT NULL,
+  email VARCHAR(255) NOT NULL,
+  email_key VARCHAR(255) NOT NULL,
+  password_hash VARCHAR(255) NOT NULL,
+  role VARCHAR(16) NOT NULL,
+  is_active BOOLEAN NOT NULL,
+  created_at BIGINT NOT NULL,
+  last_login_at BIGINT,
+  CONSTRAINT pk_accounts PRIMARY KEY (user_id)
+);
+
 CREATE TABLE alembic_version (
   version_num VARCHAR(32) NOT NULL,
   CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+);
+
+CREATE TABLE api_tokens (
+  token_id VARCHAR(64) NOT NULL,
+  owner VARCHAR(64) NOT NULL,
+  token_hash VARCHAR(64) NOT NULL,
+  name VARCHAR(255) NOT NULL,
+  scope VARCHAR(16) NOT NULL,
+  created_at BIGINT NOT NULL,
+  last_used_at BIGINT,
+  expires_at BIGINT,
+  CONSTRAINT pk_api_tokens PRIMARY KEY (token_id),
+  CONSTRAINT fk_api_tokens_owner FOREIGN KEY(owner) REFERENCES accounts (user_id) ON DELETE CASCADE
 );
 
 CREATE TABLE deletions (
@@ -29,6 +66,26 @@ CREATE TABLE feedback (
 CREATE TABLE installation (
   database_id VARCHAR(64) NOT NULL,
   CONSTRAINT pk_installation PRIMARY KEY (database_id)
+);
+
+CREATE TABLE login_failures (
+  subject VARCHAR(64) NOT NULL,
+  failures JSON NOT NULL,
+  updated_at BIGINT NOT NULL,
+  CONSTRAINT pk_login_failures PRIMARY KEY (subject)
+);
+
+CREATE TABLE login_sessions (
+  session_id VARCHAR(64) NOT NULL,
+  owner VARCHAR(64) NOT NULL,
+  token_hash VARCHAR(64) NOT NULL,
+  address VARCHAR(64) NOT NULL,
+  client VARCHAR(255) NOT NULL,
+  created_at BIGINT NOT NULL,
+  last_used_at BIGINT NOT NULL,
+  expires_at BIGINT NOT NULL,
+  CONSTRAINT pk_login_sessions PRIMARY KEY (session_id),
+  CONSTRAINT fk_login_sessions_owner FOREIGN KEY(owner) REFERENCES accounts (user_id) ON DELETE CASCADE
 );
 
 CREATE TABLE mcp_logins (
@@ -140,10 +197,62 @@ CREATE TABLE model_connections (
   CONSTRAINT pk_model_connections PRIMARY KEY (owner, connection_id)
 );
 
+CREATE VIRTUAL TABLE passage_terms USING fts5(terms, project, tokenize = 'ascii');
+
+CREATE TABLE passage_vectors (
+  row_id INTEGER NOT NULL,
+  project_id VARCHAR(64) NOT NULL,
+  model VARCHAR(255) NOT NULL,
+  signs BLOB NOT NULL,
+  vector BLOB NOT NULL,
+  CONSTRAINT pk_passage_vectors PRIMARY KEY (row_id),
+  CONSTRAINT fk_passage_vectors_row_id FOREIGN KEY(row_id) REFERENCES passages (row_id) ON DELETE CASCADE
+);
+
+CREATE TABLE passages (
+  row_id INTEGER NOT NULL,
+  project_id VARCHAR(64) NOT NULL,
+  file_id VARCHAR(64) NOT NULL,
+  number INTEGER NOT NULL,
+  position INTEGER NOT NULL,
+  text TEXT NOT NULL, headings TEXT DEFAULT '' NOT NULL,
+  CONSTRAINT pk_passages PRIMARY KEY (row_id),
+  CONSTRAINT fk_passages_file_id FOREIGN KEY(file_id) REFERENCES project_files (file_id) ON DELETE CASCADE
+);
+
 CREATE TABLE processes (
   process VARCHAR(64) NOT NULL,
   lease_expires_at BIGINT NOT NULL,
   CONSTRAINT pk_processes PRIMARY KEY (process)
+);
+
+CREATE TABLE project_files (
+  file_id VARCHAR(64) NOT NULL,
+  project_id VARCHAR(64) NOT NULL,
+  name VARCHAR(255) NOT NULL,
+  size BIGINT NOT NULL,
+  state VARCHAR(16) NOT NULL,
+  problem TEXT,
+  unit VARCHAR(16),
+  pages INTEGER NOT NULL,
+  passages INTEGER NOT NULL,
+  attempts INTEGER NOT NULL,
+  claim VARCHAR(64),
+  claimed_until BIGINT,
+  created_at BIGINT NOT NULL,
+  CONSTRAINT pk_project_files PRIMARY KEY (file_id),
+  CONSTRAINT fk_project_files_project_id FOREIGN KEY(project_id) REFERENCES projects (project_id) ON DELETE CASCADE
+);
+
+CREATE TABLE projects (
+  project_id VARCHAR(64) NOT NULL,
+  owner VARCHAR(64) NOT NULL,
+  former_owner VARCHAR(64),
+  name TEXT NOT NULL,
+  instructions TEXT NOT NULL,
+  created_at BIGINT NOT NULL,
+  updated_at BIGINT NOT NULL,
+  CONSTRAINT pk_projects PRIMARY KEY (project_id)
 );
 
 CREATE TABLE "run_events" (
@@ -241,7 +350,7 @@ CREATE TABLE threads (
   title TEXT,
   metadata JSON NOT NULL,
   created_at BIGINT NOT NULL,
-  updated_at BIGINT NOT NULL, agent_title TEXT,
+  updated_at BIGINT NOT NULL, agent_title TEXT, project_id VARCHAR(64), activity BIGINT DEFAULT '0' NOT NULL,
   CONSTRAINT pk_threads PRIMARY KEY (thread_id)
 );
 
@@ -286,7 +395,7 @@ CREATE TABLE web_pages (
   text_hash VARCHAR(64),
   chars INTEGER NOT NULL,
   problem TEXT,
-  fetched_at BIGINT NOT NULL,
+  fetched_at BIGINT NOT NULL, position INTEGER DEFAULT '0' NOT NULL,
   CONSTRAINT pk_web_pages PRIMARY KEY (thread_id, snapshot_id),
   CONSTRAINT fk_web_pages_thread_id FOREIGN KEY(thread_id) REFERENCES threads (thread_id) ON DELETE CASCADE
 );
@@ -301,9 +410,25 @@ CREATE TABLE web_texts (
   CONSTRAINT fk_web_texts_thread_id FOREIGN KEY(thread_id) REFERENCES threads (thread_id) ON DELETE CASCADE
 );
 
+CREATE UNIQUE INDEX ix_account_links_token_hash ON account_links (token_hash);
+
+CREATE INDEX ix_account_links_user_id ON account_links (user_id);
+
+CREATE UNIQUE INDEX ix_accounts_email_key ON accounts (email_key);
+
+CREATE INDEX ix_api_tokens_owner ON api_tokens (owner);
+
+CREATE UNIQUE INDEX ix_api_tokens_token_hash ON api_tokens (token_hash);
+
 CREATE UNIQUE INDEX ix_feedback_run_id_owner_message_id ON feedback (run_id, owner, message_id);
 
 CREATE INDEX ix_feedback_thread_id ON feedback (thread_id);
+
+CREATE INDEX ix_login_failures_updated_at ON login_failures (updated_at);
+
+CREATE INDEX ix_login_sessions_owner ON login_sessions (owner);
+
+CREATE UNIQUE INDEX ix_login_sessions_token_hash ON login_sessions (token_hash);
 
 CREATE INDEX ix_mcp_logins_owner ON mcp_logins (owner);
 
@@ -331,6 +456,16 @@ CREATE INDEX ix_memory_watermarks_thread_id ON memory_watermarks (thread_id);
 
 CREATE UNIQUE INDEX ix_model_connections_owner_provider_base_url ON model_connections (owner, provider, base_url);
 
+CREATE INDEX ix_passage_vectors_project_id_model_row_id_signs ON passage_vectors (project_id, model, row_id, signs);
+
+CREATE UNIQUE INDEX ix_passages_file_id_number ON passages (file_id, number);
+
+CREATE UNIQUE INDEX ix_project_files_project_id_name ON project_files (project_id, name);
+
+CREATE INDEX ix_project_files_state_created_at ON project_files (state, created_at);
+
+CREATE INDEX ix_projects_owner_updated_at ON projects (owner, updated_at);
+
 CREATE INDEX ix_runs_active_process ON runs (process) WHERE status IN ('pending', 'running');
 
 CREATE UNIQUE INDEX ix_runs_owner_idempotency_key ON runs (owner, idempotency_key);
@@ -353,7 +488,11 @@ CREATE INDEX ix_shares_thread_id ON shares (thread_id);
 
 CREATE UNIQUE INDEX ix_shares_token_hash ON shares (token_hash);
 
-CREATE INDEX ix_threads_owner_updated_at ON threads (owner, updated_at);
+CREATE INDEX ix_threads_activity ON threads (activity);
+
+CREATE INDEX ix_threads_owner_activity ON threads (owner, activity);
+
+CREATE INDEX ix_threads_project_id ON threads (project_id);
 
 CREATE INDEX ix_usage_entries_owner_ended_at ON usage_entries (owner, ended_at);
 
@@ -361,9 +500,11 @@ CREATE INDEX ix_usage_entries_run_id ON usage_entries (run_id);
 
 CREATE INDEX ix_usage_entries_thread_id ON usage_entries (thread_id);
 
-CREATE INDEX ix_web_pages_thread_id_fetched_at ON web_pages (thread_id, fetched_at);
+CREATE INDEX ix_web_pages_thread_id_position ON web_pages (thread_id, position);
 
 CREATE TRIGGER memory_facts_deleted AFTER DELETE ON memory_facts BEGIN DELETE FROM memory_terms WHERE rowid = old.row_id; END;
+
+CREATE TRIGGER passages_deleted AFTER DELETE ON passages BEGIN DELETE FROM passage_terms WHERE rowid = old.row_id; END;
 
 CREATE TRIGGER search_messages_deleted AFTER DELETE ON search_messages BEGIN DELETE FROM search_terms WHERE rowid = old.row_id; END;
 

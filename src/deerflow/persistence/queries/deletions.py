@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 
 from deerflow.domain.errors import Conflict
 from deerflow.domain.identity import DELETED_OWNER, new_id
+from deerflow.domain.threads import TEMPORARY
 from deerflow.persistence.queries.threads import find_thread, lock_thread, match_json
 from deerflow.persistence.tables import ACTIVE, deletions, run_events, runs, search_messages, store_items, threads
 
@@ -39,7 +40,8 @@ def begin_deletion(connection: Connection, thread_id: str, owner: str, process: 
     row = {"thread_id": thread_id, "owner": owner, "process": process, "created_at": datetime.now(UTC)}
     connection.execute(insert(deletions), row)
     hidden: dict[str, object] = {"owner": DELETED_OWNER, "title": None, "agent_title": None, "metadata": {}}
-    connection.execute(update(threads).where(threads.c.thread_id == thread_id, threads.c.owner == owner), hidden)
+    owned = (threads.c.thread_id == thread_id) & (threads.c.owner == owner)
+    connection.execute(update(threads).where(owned), {**hidden, "project_id": None})
     anonymous = {"owner": DELETED_OWNER, "idempotency_key": None}
     connection.execute(update(runs).where(runs.c.thread_id == thread_id, runs.c.owner == owner), anonymous)
     return mark
@@ -102,21 +104,31 @@ def claim_deletion(connection: Connection, mark: Deletion, process: str) -> Dele
     return Deletion(mark.thread_id, mark.owner, process)
 
 
-def list_expired_threads(connection: Connection, before: datetime, limit: int) -> Sequence[tuple[str, str]]:
-    """Return ids and owners of threads without activity since `before`, oldest first; pinned threads are excluded."""
+def list_expired_threads(
+    connection: Connection, before: datetime, limit: int, *, temporary: bool = False
+) -> Sequence[tuple[str, str]]:
+    """Return ids and owners of threads without activity since `before`, oldest first.
+
+    Pinned threads are excluded. `temporary`: only temporary threads, pinned or not.
+    """
     busy = select(runs.c.run_id).where(runs.c.thread_id == threads.c.thread_id, ACTIVE).exists()
     old = threads.c.updated_at < before
     query = select(threads.c.thread_id, threads.c.owner).where(
-        old, threads.c.owner != DELETED_OWNER, ~busy, *exclude_pinned()
+        old, threads.c.owner != DELETED_OWNER, ~busy, *select_kind(temporary)
     )
     return [(row.thread_id, row.owner) for row in connection.execute(query.order_by(threads.c.updated_at).limit(limit))]
 
 
-def find_next_expiry(connection: Connection, age: timedelta) -> datetime | None:
-    """Return when the oldest thread that is not pinned reaches `age`, None when there is none."""
-    query = select(threads.c.updated_at).where(threads.c.owner != DELETED_OWNER, *exclude_pinned())
+def find_next_expiry(connection: Connection, age: timedelta, *, temporary: bool = False) -> datetime | None:
+    """Return when the oldest thread that is not pinned, or is temporary, reaches `age`; None when there is none."""
+    query = select(threads.c.updated_at).where(threads.c.owner != DELETED_OWNER, *select_kind(temporary))
     oldest: datetime | None = connection.execute(query.order_by(threads.c.updated_at).limit(1)).scalar()
     return oldest + age if oldest is not None else None
+
+
+def select_kind(temporary: bool) -> list[ColumnElement[bool]]:
+    """Return the conditions that match temporary threads, or threads which are not pinned."""
+    return match_json(threads.c.metadata, {TEMPORARY: True}) if temporary else exclude_pinned()
 
 
 def exclude_pinned() -> list[ColumnElement[bool]]:

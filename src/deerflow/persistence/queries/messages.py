@@ -1,7 +1,7 @@
 """Messages of a thread, read backwards from its end and only as far as needed."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, or_, select
 
 from deerflow.domain.runs import EventName
 from deerflow.domain.taint import READ_URLS_MARK, UNTRUSTED_MARK, contains_url
-from deerflow.domain.threads import HistoryMessage, LogPosition
+from deerflow.domain.threads import COMPACTION, HistoryMessage, LogPosition
 from deerflow.persistence.queries.events import iterate_latest_changes
 from deerflow.persistence.tables import run_events, runs
 
@@ -66,6 +66,8 @@ class ChangesEvent:
     at: datetime
     branches: bool
     run_started_at: datetime
+    is_compaction: bool
+    """Its run only marks a message with the summary of those before it."""
 
 
 def read_page(
@@ -74,10 +76,13 @@ def read_page(
     """Return the last `limit` messages of the thread, or the last before a cursor; with `until` as of then."""
     newest_first: dict[str, StoredMessage] = {}
     newest: MessageCursor | None = None
+    compactions: set[str] = set()
     abandoned = find_abandoned_messages(connection, thread_id, before, until)
     for event, earlier in pair_with_older(iterate_changes_backwards(connection, thread_id, before, until)):
         newest = newest or MessageCursor(event.run_id, event.seq, 0)
         data = orjson.loads(event.data)
+        if event.is_compaction:
+            compactions.add(event.run_id)
         upto = before.index if before and (event.run_id, event.seq) == (before.run_id, before.seq) else None
         thought_ms, took_ms = data.get("thought_ms", {}), data.get("took_ms", {})
         for index, fields in reversed(list(enumerate(data["messages"][:upto]))):
@@ -95,6 +100,10 @@ def read_page(
                 took_ms.get(id_),
                 abandoned.get(id_),
             )
+            if message.run_id in compactions:  # the run that it belongs to is an earlier one
+                message = replace(
+                    message, run_id=event.run_id, run_started_at=event.run_started_at, created_at=event.at
+                )
             newest_first[id_] = message  # an updated message keeps its first position and has its last content
         if event.branches and (earlier is None or earlier.run_id != event.run_id):
             abandoned |= dict.fromkeys(data["removed"], event.run_id)
@@ -154,7 +163,9 @@ def iterate_changes_backwards(
     with connection.execute(query.execution_options(yield_per=100)) as rows:
         for row in rows:
             has_start = row.checkpoint_id is not None
-            yield ChangesEvent(row.run_id, row.seq, row.data, row.created_at, has_start, row.run_started_at)
+            yield ChangesEvent(
+                row.run_id, row.seq, row.data, row.created_at, has_start, row.run_started_at, row.source == COMPACTION
+            )
 
 
 def select_changes_until(thread_id: str, until: LogEnd | None) -> Any:
@@ -162,9 +173,10 @@ def select_changes_until(thread_id: str, until: LogEnd | None) -> Any:
     changes: EventName = "changes"
     began_at = runs.c.request["checkpoint_id"].as_string().label("checkpoint_id")
     started_at = runs.c.created_at.label("run_started_at")
+    source = runs.c.metadata["source"].as_string().label("source")
     event = (run_events.c.run_id, run_events.c.seq, run_events.c.data, run_events.c.created_at)
     query = (
-        select(*event, began_at, started_at)
+        select(*event, began_at, started_at, source)
         .join(runs, runs.c.run_id == run_events.c.run_id)
         .where(runs.c.thread_id == thread_id, run_events.c.event == changes)
     )

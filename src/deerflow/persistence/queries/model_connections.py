@@ -1,19 +1,28 @@
 """Rows of saved connections to model providers. Every query is restricted to the rows of one owner."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Table, delete, func, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from deerflow.domain.errors import Conflict, NotFound
 from deerflow.domain.identity import new_id
+from deerflow.persistence.encryption import DecryptionError, TokenCipher
+from deerflow.persistence.tables import insert_or_ignore, to_key
 from deerflow.persistence.tables import model_connections as connections
 from deerflow.persistence.tables import saved_models as models
-from deerflow.persistence.tables import to_key
 
+logger = logging.getLogger(__name__)
+
+EMBEDDING_OWNER = "~embedding"
+"""Owner of the connection to the embedding model, which belongs to the server; not a valid user id."""
+SHARED = "shared"
+"""Setting of models that all users may use."""
+SAVED_BY_ADMIN = "saved_by_admin"
+"""Setting of models that may be in private networks."""
 MAX_MODELS = 200
 """Maximum number of saved models of an owner."""
 
@@ -38,6 +47,11 @@ class ConnectionRow:
     sealed: bytes | None
     updated_at: datetime
     models: Sequence[SavedModelRow] = ()
+
+    @property
+    def is_shared(self) -> bool:
+        """True if all users may use the models."""
+        return any(model.settings.get(SHARED) for model in self.models)
 
 
 def list_connections(connection: Connection, owner: str | None = None) -> Sequence[ConnectionRow]:
@@ -93,8 +107,11 @@ def save_connection(
         changes = {"updated_at": now} if sealed is None else {"updated_at": now, "sealed": sealed}
         connection.execute(update(connections).where(*address), changes)
     connection_id: str = connection.execute(select(connections.c.connection_id).where(*address)).scalar_one()
+    owned = (models.c.owner == owner, models.c.connection_id == connection_id)
+    is_shared = any(row.settings.get(SHARED) for row in connection.execute(select(models.c.settings).where(*owned)))
     for model in added:
-        put_model(connection, owner, connection_id, provider, model, now)
+        settings = {**model.settings, SHARED: True} if is_shared else model.settings
+        put_model(connection, owner, connection_id, provider, replace(model, settings=settings), now)
     total = connection.execute(select(func.count()).select_from(models).where(models.c.owner == owner)).scalar_one()
     if total > MAX_MODELS:
         raise Conflict(f"at most {MAX_MODELS} models can be saved; remove some first")
@@ -116,32 +133,70 @@ def put_model(
 
 def insert_new(connection: Connection, table: Table, owner: str, row: Mapping[str, Any]) -> bool:
     """Insert a row of an owner, and return whether there was none with its keys, also in another transaction."""
-    build = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    return connection.execute(build(table).values({"owner": owner, **row}).on_conflict_do_nothing()).rowcount == 1
+    return insert_or_ignore(connection, table, {"owner": owner, **row}) == 1
 
 
 def replace_key(connection: Connection, owner: str, connection_id: str, sealed: bytes, now: datetime) -> None:
     """Replace the key of a connection, or raise `NotFound`."""
-    mine = (connections.c.owner == owner, connections.c.connection_id == connection_id)
-    if not connection.execute(update(connections).where(*mine), {"sealed": sealed, "updated_at": now}).rowcount:
+    owned = (connections.c.owner == owner, connections.c.connection_id == connection_id)
+    if not connection.execute(update(connections).where(*owned), {"sealed": sealed, "updated_at": now}).rowcount:
         raise NotFound(f"no model connection {connection_id!r}")
+
+
+def share_connection(connection: Connection, owner: str, connection_id: str, is_shared: bool) -> None:
+    """Let all users use the models of a connection, or no longer, or raise `NotFound`."""
+    owned = (models.c.owner == owner, models.c.connection_id == connection_id)
+    found = connection.execute(select(models.c.name, models.c.settings).where(*owned)).all()
+    if not found:
+        raise NotFound(f"no model connection {connection_id!r}")
+    for row in found:
+        changed = {**row.settings, SHARED: is_shared}
+        connection.execute(update(models).where(*owned, models.c.name == row.name), {"settings": changed})
 
 
 def delete_connection(connection: Connection, owner: str, connection_id: str) -> None:
     """Delete a connection with its key and models, or raise `NotFound`."""
-    mine = (connections.c.owner == owner, connections.c.connection_id == connection_id)
-    if not connection.execute(delete(connections).where(*mine)).rowcount:
+    owned = (connections.c.owner == owner, connections.c.connection_id == connection_id)
+    if not connection.execute(delete(connections).where(*owned)).rowcount:
         raise NotFound(f"no model connection {connection_id!r}")
     connection.execute(delete(models).where(models.c.owner == owner, models.c.connection_id == connection_id))
 
 
+def delete_owner(connection: Connection, owner: str) -> None:
+    """Delete all connections of an owner with their keys and models."""
+    connection.execute(delete(models).where(models.c.owner == owner))
+    connection.execute(delete(connections).where(connections.c.owner == owner))
+
+
+def replace_owner(connection: Connection, owner: str, save: Callable[[Connection], str]) -> str:
+    """Delete all connections of an owner, then save another one, and return its id."""
+    delete_owner(connection, owner)
+    return save(connection)
+
+
 def delete_saved_model(connection: Connection, owner: str, name: str) -> None:
     """Delete a model, and its connection with the key if that was the last one, or raise `NotFound`."""
-    mine = (models.c.owner == owner, models.c.name == name)
-    connection_id = connection.execute(select(models.c.connection_id).where(*mine)).scalar()
+    owned = (models.c.owner == owner, models.c.name == name)
+    connection_id = connection.execute(select(models.c.connection_id).where(*owned)).scalar()
     if connection_id is None:
         raise NotFound(f"no saved model {name!r}")
-    connection.execute(delete(models).where(*mine))
+    connection.execute(delete(models).where(*owned))
     rest = select(models.c.name).where(models.c.owner == owner, models.c.connection_id == connection_id)
     if connection.execute(rest.limit(1)).scalar() is None:
         delete_connection(connection, owner, connection_id)
+
+
+def decrypt_key(cipher: TokenCipher, row: ConnectionRow) -> str | None:
+    """Return the key of a connection; None if it has none, or one that cannot be decrypted. Blocks."""
+    if row.sealed is None:
+        return None
+    try:
+        return cipher.decrypt(row.sealed, associated_data(row.owner, row.base_url)).decode()
+    except DecryptionError as problem:
+        logger.error("the key of model connection %s cannot be decrypted: %s", row.connection_id, problem)
+        return None
+
+
+def associated_data(owner: str, base_url: str) -> str:
+    """Return the associated data of an encrypted key: it is useless for another user or address."""
+    return f"model connection\0{owner}\0{base_url}"

@@ -9,6 +9,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     RowMapping,
+    bindparam,
     delete,
     func,
     insert,
@@ -94,18 +95,30 @@ def find_run_by_key(connection: Connection, owner: str, request: StoredRequest) 
     return found[0]
 
 
+# Statements of every run are built once: building one takes longer than SQLite takes to execute it.
+ADVANCE_RUN = update(runs).where(
+    runs.c.run_id == bindparam("id_of_run"),
+    runs.c.attempt == bindparam("recorded_attempt"),
+    runs.c.status == bindparam("recorded_status"),
+)
+LIST_ACTIVE = (
+    select(runs.c.run_id, runs.c.status)
+    .where(runs.c.thread_id == bindparam("thread"), ACTIVE)
+    .order_by(runs.c.position, runs.c.run_id)
+)
+
+
 def advance_run(connection: Connection, run: RunRecord, status: RunStatus, error: str | None = None) -> bool:
     """Move a run from its recorded status to `status`; return False when it has ended or another process claimed it."""
     columns = {"status": status, "error": error, "updated_at": datetime.now(UTC)}
-    expected = (runs.c.run_id == run.run_id) & (runs.c.attempt == run.attempt) & (runs.c.status == run.status)
-    return connection.execute(update(runs).where(expected), columns).rowcount == 1
+    expected = {"id_of_run": run.run_id, "recorded_attempt": run.attempt, "recorded_status": run.status}
+    return connection.execute(ADVANCE_RUN, {**columns, **expected}).rowcount == 1
 
 
 def claim_next_run(connection: Connection, thread_id: str, process: str) -> ClaimedRun | None:
     """Start the oldest pending run of a thread, unless one is running."""
     lock_thread(connection, thread_id)
-    query = select(runs.c.run_id, runs.c.status).where(runs.c.thread_id == thread_id, ACTIVE)
-    active = connection.execute(query.order_by(runs.c.position, runs.c.run_id)).all()
+    active = connection.execute(LIST_ACTIVE, {"thread": thread_id}).all()
     if not active or any(row.status == RunStatus.RUNNING for row in active):
         return None
     columns = {"status": RunStatus.RUNNING, "process": process, "updated_at": datetime.now(UTC)}

@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, text
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, text
 
 from deerflow.domain.runs import EventName, RunRecord
-from deerflow.domain.threads import DiscardedHistory, SearchableMessage, SearchHit, SearchRole
+from deerflow.domain.threads import TEMPORARY, DiscardedHistory, SearchableMessage, SearchHit, SearchRole
 from deerflow.persistence.queries.tokenizer import Phrase, extract_terms, find_matches, parse_query
 from deerflow.persistence.tables import ACTIVE, run_events, runs, search_backlog, search_messages, threads, to_key
 
@@ -22,13 +22,24 @@ SNIPPET_CHARS = 240
 MAX_POSITION = 16383
 """Largest position of a term that PostgreSQL stores."""
 TITLE_ROLE: SearchRole = "title"
-TERM_TABLES = ("search_terms", "memory_terms")
-"""Tables with the terms of messages and of memory facts."""
+TERM_TABLES = ("search_terms", "memory_terms", "passage_terms")
+"""Tables with the terms of messages, of memory facts and of passages."""
 
 MAX_INDEXED_PREFIX = 3
 """Length of the longest prefixes in the index of SQLite."""
 MAX_CANDIDATES = 2000
 """Number of newest matches that are ranked; older matches of frequent terms are ignored."""
+
+# Statements of every run are built once: building one takes longer than SQLite takes to execute it.
+FIND_METADATA = select(threads.c.metadata).where(
+    threads.c.thread_id == bindparam("thread"), threads.c.owner == bindparam("of_owner")
+)
+INSERT_MESSAGE = insert(search_messages).returning(search_messages.c.row_id)
+DELETE_MESSAGES = delete(search_messages).where(
+    search_messages.c.thread_id == bindparam("thread"),
+    search_messages.c.owner == bindparam("of_owner"),
+    search_messages.c.message_id.in_(bindparam("ids", expanding=True)),
+)
 
 FIND_SQLITE = text("""
 WITH newest AS (
@@ -91,10 +102,10 @@ def finish_frequent_word(connection: Connection, owner: str, phrases: Sequence[P
     *others, last = phrases
     if not last.is_prefix or len(last.terms[-1]) <= MAX_INDEXED_PREFIX:
         return phrases
-    finished = [*others, replace(last, is_prefix=False)]
-    values = {"query": restrict(build_fts5_query(finished), owner), "candidates": MAX_CANDIDATES}
+    finished = replace(last, is_prefix=False)
+    values = {"query": restrict(build_fts5_query([finished]), owner), "candidates": MAX_CANDIDATES}
     count: int = connection.execute(COUNT_SQLITE, values).scalar_one()
-    return finished if count == MAX_CANDIDATES else phrases
+    return [*others, finished] if count == MAX_CANDIDATES else phrases
 
 
 def index_messages(
@@ -107,7 +118,7 @@ def index_messages(
     is_new: bool = False,
 ) -> None:
     """Add messages to the index; replace earlier versions of them. `is_new`: there are no earlier versions."""
-    if not messages:
+    if not messages or is_temporary(connection, thread_id, owner):
         return
     if not is_new:
         remove_from_index(connection, thread_id, owner, [message.message_id for message in messages])
@@ -116,13 +127,30 @@ def index_messages(
         about = {"owner": owner, "thread_id": thread_id, "run_id": run_id, "message_id": to_key(message.message_id)}
         for number, part in enumerate(split_message(message.text)):
             row = {**about, "part": number, "role": message.role, "text": part, "created_at": message.sent_at}
-            row_id = connection.execute(insert(search_messages).returning(search_messages.c.row_id), row).scalar_one()
+            row_id = connection.execute(INSERT_MESSAGE, row).scalar_one()
             terms = extract_terms(part)
             if connection.dialect.name == "sqlite":
                 indexed = {"row_id": row_id, "terms": " ".join(terms), "owner": owner_term(owner)}
             else:
                 indexed = {"row_id": row_id, "terms": build_ts_vector(terms)}
             connection.execute(add_terms, indexed)
+
+
+def is_temporary(connection: Connection, thread_id: str, owner: str) -> bool:
+    """Return whether a thread is temporary: its messages are neither indexed nor remembered."""
+    row = connection.execute(FIND_METADATA, {"thread": thread_id, "of_owner": owner}).first()
+    return row is not None and has_temporary_mark(row[0])
+
+
+def is_permanent(connection: Connection, thread_id: str, owner: str) -> bool:
+    """Return whether a thread exists and is not temporary."""
+    row = connection.execute(FIND_METADATA, {"thread": thread_id, "of_owner": owner}).first()
+    return row is not None and not has_temporary_mark(row[0])
+
+
+def has_temporary_mark(metadata: object) -> bool:
+    """Return whether the metadata of a thread says that it is temporary."""
+    return isinstance(metadata, Mapping) and metadata.get(TEMPORARY) is True
 
 
 def index_run(
@@ -152,10 +180,8 @@ def index_title(
 
 def remove_from_index(connection: Connection, thread_id: str, owner: str, message_ids: Sequence[str]) -> None:
     """Remove messages from the index."""
-    rows = search_messages.c
     ids = [to_key(id_) for id_ in message_ids]
-    dropped = (rows.thread_id == thread_id) & (rows.owner == owner) & rows.message_id.in_(ids)
-    connection.execute(delete(search_messages).where(dropped))
+    connection.execute(DELETE_MESSAGES, {"thread": thread_id, "of_owner": owner, "ids": ids})
 
 
 def split_message(message: str) -> Iterator[str]:

@@ -24,7 +24,7 @@ from sqlalchemy.types import JSON
 from deerflow.domain.errors import Conflict, InvalidRequest, NotFound
 from deerflow.domain.identity import DELETED_OWNER
 from deerflow.domain.runs import RunStatus
-from deerflow.domain.threads import ThreadFilter, ThreadRecord, ThreadStatus
+from deerflow.domain.threads import TEMPORARY, ThreadFilter, ThreadRecord, ThreadStatus
 from deerflow.persistence.queries.search import index_title
 from deerflow.persistence.tables import runs, threads
 
@@ -76,13 +76,19 @@ WAITS_FOR = select_from_latest_run(runs.c.waits_for)
 
 
 def insert_thread(
-    connection: Connection, thread_id: str, owner: str, metadata: Mapping[str, object], title: str | None = None
+    connection: Connection,
+    thread_id: str,
+    owner: str,
+    metadata: Mapping[str, object],
+    title: str | None = None,
+    project_id: str | None = None,
 ) -> None:
     """Insert a thread; `title` is the generated title, shown unless the metadata has one by the user."""
     now, user_title = datetime.now(UTC), read_user_title(metadata)
     titles = {"title": title} if user_title is None else {"title": user_title, "agent_title": title}
     row = {"thread_id": thread_id, "owner": owner, "metadata": dict(metadata), "created_at": now, "updated_at": now}
-    connection.execute(insert(threads), {**row, **titles})
+    statement = insert(threads).values(activity=next_activity())
+    connection.execute(statement, {**row, **titles, "project_id": project_id})
     if titles["title"] is not None:
         index_title(connection, thread_id, owner, titles["title"], now, is_new=True)
 
@@ -127,7 +133,8 @@ def search_threads(
     connection: Connection, owner: str, limit: int, offset: int, wanted: ThreadFilter = ThreadFilter()
 ) -> Sequence[ThreadRecord]:
     """Return the owner's threads that match the filter."""
-    column = LATEST_RUN_STATUS if wanted.sort_by == "status" else threads.c[wanted.sort_by]
+    instead = {"status": LATEST_RUN_STATUS, "updated_at": threads.c.activity}  # the clock may have been set
+    column = instead[wanted.sort_by] if wanted.sort_by in instead else threads.c[wanted.sort_by]
     order = column.asc() if wanted.ascending else column.desc()
     found = select_with_status(owner).where(*build_conditions(wanted)).order_by(order, threads.c.thread_id)
     return [to_thread_record(row) for row in connection.execute(found.limit(limit).offset(offset))]
@@ -140,8 +147,10 @@ def count_threads(connection: Connection, owner: str, wanted: ThreadFilter) -> i
 
 
 def build_conditions(wanted: ThreadFilter) -> list[ColumnElement[bool]]:
-    """Return the conditions of a filter."""
+    """Return the conditions of a filter. Temporary threads match only if it asks for them, or for ids."""
     conditions = match_json(threads.c.metadata, wanted.metadata)
+    if wanted.ids is None and TEMPORARY not in wanted.metadata:
+        conditions.append(match_json_value(threads.c.metadata, TEMPORARY, True).isnot(True))
     if wanted.ids is not None:
         if len(wanted.ids) > MAX_FILTER_IDS:
             raise InvalidRequest(f"cannot filter by {len(wanted.ids)} ids; use at most {MAX_FILTER_IDS}")
@@ -155,15 +164,27 @@ def build_conditions(wanted: ThreadFilter) -> list[ColumnElement[bool]]:
     if wanted.has_messages is not None:
         begun = LATEST_RUN_STATUS.is_not(None) | threads.c.title.is_not(None)
         conditions.append(begun if wanted.has_messages else ~begun)
+    if wanted.project_id is not None:
+        column = threads.c.project_id
+        conditions.append(column == wanted.project_id if wanted.project_id else column.is_(None))
     return conditions
 
 
 def touch_thread(connection: Connection, thread_id: str, title: str | None) -> None:
     """Update the time of the last activity, and set the generated title if there is none yet."""
-    columns = {"updated_at": datetime.now(UTC)}
-    connection.execute(update(threads).where(threads.c.thread_id == thread_id), columns)
+    statement = update(threads).where(threads.c.thread_id == thread_id).values(activity=next_activity())
+    connection.execute(statement, {"updated_at": datetime.now(UTC)})
     if title is not None:
         set_agent_title(connection, threads.c.thread_id == thread_id, title, is_first=True)
+
+
+LATEST = threads.alias()
+"""The table under a second name; to make one, SQLAlchemy copies all columns."""
+
+
+def next_activity() -> ScalarSelect[int]:
+    """Return a number above those of all threads; the database finds it in the index."""
+    return select(func.coalesce(func.max(LATEST.c.activity), 0) + 1).scalar_subquery()
 
 
 def rename_thread(connection: Connection, thread_id: str, owner: str, title: str) -> None:
@@ -263,7 +284,7 @@ def select_with_status(owner: str) -> Select[tuple[object, ...]]:
 def to_thread_record(row: Row[tuple[object, ...]]) -> ThreadRecord:
     """Convert a row to a record."""
     fields = dict(row._mapping)
-    fields.pop("agent_title")
+    del fields["agent_title"], fields["activity"]
     return ThreadRecord(status=to_thread_status(fields.pop("run_status")), **fields)
 
 

@@ -60,9 +60,11 @@ def extract_terms(text: str) -> list[str]:
 
 def is_simple(chunk: str) -> bool:
     """Return whether a chunk is one plain ASCII word, of which only the case has to be folded."""
-    if not (chunk.isascii() and chunk.isalpha()):
-        return chunk.isascii() and chunk.isdigit()
-    return chunk.islower() or chunk.isupper() or chunk[1:].islower()
+    if not chunk.isascii():
+        return False
+    if chunk.isalpha():
+        return chunk.islower() or chunk.isupper() or chunk[1:].islower()
+    return chunk.isdigit() or chunk.isalnum() and chunk.islower() and chunk[0].isalpha()
 
 
 def parse_query(query: str) -> list[Phrase]:
@@ -154,3 +156,66 @@ def merge_ranges(found: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             joined.append((start, end))
     return joined
+
+
+MAX_TERMS = 32
+MIN_STEM_CHARS = 4
+SUFFIXES = (
+    *("ations", "ation", "ences", "ence", "ances", "ance", "ments", "ment", "ions", "ion"),
+    *("ings", "ing", "ers", "ies", "ied", "ed", "er", "es", "ly", "s", "y", "e"),
+)
+"""English suffixes, longest first."""
+STOP_WORD_TEXT = """
+a about an and any are as at be been by can could did do does for from had has have he her his how i if in into is it
+its like me my of on or our should so that the their them then there these they this to us user was we were what when
+where which who whom whose why will with would you your 什么 怎么 我的
+"""
+STOP_WORDS = frozenset(STOP_WORD_TEXT.split())
+"""Words that occur in too many texts to be significant."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTerm:
+    """Term, or prefix of several terms."""
+
+    text: str
+    is_prefix: bool = False
+
+
+def parse_terms(query: str) -> list[QueryTerm]:
+    """Return the terms of a query; stop words only when there are no others."""
+    found: dict[str, QueryTerm] = {}
+    for chunk in CHUNK.finditer(query):
+        for each in to_pair_terms(chunk[0]) if chunk["unspaced"] else to_stem_terms(chunk[0]):
+            found.setdefault(each.text, each)
+    significant = [each for each in found.values() if each.text not in STOP_WORDS]
+    return (significant or list(found.values()))[:MAX_TERMS]
+
+
+def to_pair_terms(chunk: str) -> list[QueryTerm]:
+    """Return pairs of characters; a single character is a prefix of pairs."""
+    pairs = [word.text for word in split_pairs(chunk, 0)]
+    if len(pairs) == 1:
+        return [QueryTerm(pairs[0], is_prefix=True)]
+    return [QueryTerm(pair) for pair in pairs[:-1]]
+
+
+def to_stem_terms(chunk: str) -> list[QueryTerm]:
+    """Return the stems of a word or of the parts of an identifier."""
+    words = [word.text for word in split_name(chunk, 0)]
+    return [QueryTerm(find_stem(word), is_prefix=True) if is_inflected(word) else QueryTerm(word) for word in words]
+
+
+def is_inflected(word: str) -> bool:
+    """Return whether a word may have inflected forms with the same stem."""
+    return len(word) >= MIN_STEM_CHARS and word.isascii() and word.isalpha() and word not in STOP_WORDS
+
+
+def find_stem(word: str) -> str:
+    """Return the common prefix of a word and its inflected forms."""
+    for ending in SUFFIXES:
+        stem = word.removesuffix(ending)
+        if stem != word and len(stem) >= MIN_STEM_CHARS:
+            is_doubled = ending in ("ing", "ed", "er", "ers") and stem[-1] == stem[-2] and stem[-1] not in "ls"
+            return stem[:-1] if is_doubled else stem
+    return word

@@ -11,7 +11,7 @@ from sqlalchemy.exc import DataError, IntegrityError, InterfaceError, Programmin
 
 from deerflow.domain.errors import Conflict, NotFound
 from deerflow.domain.runs import FINAL_EVENT, MultitaskStrategy, RunEvent, RunRecord, RunStatus
-from deerflow.domain.threads import DiscardedHistory, SearchableMessage, WaitReason
+from deerflow.domain.threads import BRANCHED_FROM, TEMPORARY, DiscardedHistory, SearchableMessage, WaitReason
 from deerflow.domain.usage import UsageEntry, UsageOrigin
 from deerflow.persistence.queries.events import LoggedEvent, WriteFunction, do_nothing, insert_events, read_last_seq
 from deerflow.persistence.queries.runs import (
@@ -26,7 +26,7 @@ from deerflow.persistence.queries.runs import (
     request_stops,
     select_oldest_first,
 )
-from deerflow.persistence.queries.search import index_messages, index_run, remove_from_index
+from deerflow.persistence.queries.search import index_messages, index_run, is_temporary, remove_from_index
 from deerflow.persistence.queries.threads import find_thread, insert_thread, lock_thread, thread_exists, touch_thread
 from deerflow.persistence.queries.usage import record_usage
 from deerflow.persistence.tables import ACTIVE, runs
@@ -39,6 +39,8 @@ class RunAdmission:
     run: RunRecord
     is_new: bool = True
     others: Sequence[RunRecord] = ()
+    is_temporary: bool = False
+    """Whether the thread is temporary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,8 @@ def accept_run(
     insert_events(connection, [first])
     if has_thread:
         touch_thread(connection, run.thread_id, title)
-    return RunAdmission(run, others=others)
+    temporary = has_thread and is_temporary(connection, run.thread_id, run.owner)
+    return RunAdmission(run, others=others, is_temporary=temporary)
 
 
 def finish_run(
@@ -112,11 +115,16 @@ def retry_run(connection: Connection, run: RunRecord, note: bytes | None) -> Cla
 
 
 def finish_damaged_run(connection: Connection, run: RunRecord, error: str, data: bytes) -> RunFinish:
-    """End a run whose record cannot be read, with an `error` event; claim the next run of its thread."""
+    """End a run whose record cannot be read, with an `error` event if possible; claim the next run of its thread."""
     last, now = read_last_seq(connection, run.run_id), datetime.now(UTC)
     ending = [RunEvent(last + 1, "error", data), RunEvent(last + 2, FINAL_EVENT, b"null")]
     events = [LoggedEvent(run.run_id, event, now, run.attempt) for event in ending]
-    return finish_run(connection, run, events, RunStatus.ERROR, error)
+
+    def log_end(connection: Connection) -> None:
+        with savepoint(connection, f"the last events of run {run.run_id}"):
+            insert_events(connection, events)
+
+    return finish_run(connection, run, (), RunStatus.ERROR, error, also=log_end)
 
 
 logger = logging.getLogger(__name__)
@@ -189,8 +197,13 @@ def list_unfinished_by_owner(connection: Connection, owner: str, thread_id: str 
     return select_oldest_first(connection, owned if thread_id is None else owned & (runs.c.thread_id == thread_id))
 
 
-def create_copy(connection: Connection, thread_id: str, owner: str, copy_id: str) -> None:
-    """Create a thread with the title and metadata of another."""
+def create_copy(
+    connection: Connection, thread_id: str, owner: str, copy_id: str, title: str | None = None, temporary: bool = False
+) -> None:
+    """Create a thread with the metadata of another, which names its origin; `title` replaces the title."""
     thread = find_thread(connection, thread_id, owner)
-    insert_thread(connection, copy_id, owner, thread.metadata)
-    touch_thread(connection, copy_id, thread.title)
+    metadata = {**thread.metadata, BRANCHED_FROM: thread_id, **({TEMPORARY: True} if temporary else {})}
+    if title is not None and "title" in metadata:
+        metadata["title"] = title
+    insert_thread(connection, copy_id, owner, metadata, project_id=thread.project_id)
+    touch_thread(connection, copy_id, title or thread.title)

@@ -11,6 +11,7 @@ from sqlalchemy import (
     Connection,
     Label,
     Row,
+    bindparam,
     cast,
     func,
     insert,
@@ -29,6 +30,15 @@ QUARTER = 15 * 60 * 1_000_000
 # A literal: with a bound parameter PostgreSQL would not see that it groups by the selected expression.
 QUARTER_COLUMN = literal_column(f"usage_entries.ended_at / {QUARTER}", BigInteger).label("quarter")
 
+ADD_TOKENS = (
+    update(runs)
+    .where(runs.c.run_id == bindparam("run"))
+    .values(
+        input_tokens=runs.c.input_tokens + bindparam("taken"), output_tokens=runs.c.output_tokens + bindparam("given")
+    )
+)
+"""Built once: building it takes longer than executing it."""
+
 
 @dataclass(frozen=True, slots=True)
 class UsageTotal:
@@ -42,6 +52,7 @@ class UsageTotal:
     quarter: int = 0
     """Quarters of an hour since 1970; 0 unless grouped by them."""
     run_id: str | None = None
+    thread_id: str | None = None
 
 
 def record_usage(connection: Connection, origin: UsageOrigin, entries: Sequence[UsageEntry]) -> None:
@@ -51,11 +62,9 @@ def record_usage(connection: Connection, origin: UsageOrigin, entries: Sequence[
     connection.execute(insert(usage_entries), [to_usage_row(origin, entry) for entry in entries])
     if origin.run_id is None:
         return
-    counters = {
-        runs.c.input_tokens: runs.c.input_tokens + sum(entry.counts.input_tokens for entry in entries),
-        runs.c.output_tokens: runs.c.output_tokens + sum(entry.counts.output_tokens for entry in entries),
-    }
-    connection.execute(update(runs).where(runs.c.run_id == origin.run_id).values(counters))
+    taken = sum(entry.counts.input_tokens for entry in entries)
+    given = sum(entry.counts.output_tokens for entry in entries)
+    connection.execute(ADD_TOKENS, {"run": origin.run_id, "taken": taken, "given": given})
 
 
 def to_usage_row(origin: UsageOrigin, entry: UsageEntry) -> dict[str, Any]:
@@ -77,6 +86,20 @@ def sum_owner_usage(
     if since is not None:
         owned &= usage_entries.c.ended_at >= since
     return sum_usage(connection, owned, QUARTER_COLUMN if by_quarter else None)
+
+
+def sum_usage_by_thread(connection: Connection, owner: str, since: datetime) -> Sequence[UsageTotal]:
+    """Return the usage of an owner since a time, by thread; entries of deleted threads have no thread."""
+    table = usage_entries.c
+    owned = (table.owner == owner) & (table.ended_at >= since)
+    existing = select(threads.c.thread_id).where(threads.c.thread_id == table.thread_id, threads.c.owner == owner)
+    return sum_usage(connection, owned, existing.scalar_subquery().label("thread_id"))
+
+
+def read_titles(connection: Connection, owner: str, thread_ids: Sequence[str]) -> dict[str, str | None]:
+    """Return the titles of these threads of an owner."""
+    query = select(threads.c.thread_id, threads.c.title).where(threads.c.owner == owner)
+    return {row.thread_id: row.title for row in connection.execute(query.where(threads.c.thread_id.in_(thread_ids)))}
 
 
 def sum_run_usage(connection: Connection, owner: str, run_ids: Sequence[str]) -> Sequence[UsageTotal]:
@@ -104,7 +127,14 @@ def to_usage_total(row: Row[Any]) -> UsageTotal:
     counts = TokenCounts(*(int(fields[name]) for name in TokenCounts.__slots__))
     cost = None if row.cost is None else int(row.cost)
     return UsageTotal(
-        row.caller, row.model, row.currency, cost, counts, int(fields.get("quarter", 0)), fields.get("run_id")
+        caller=row.caller,
+        model=row.model,
+        currency=row.currency,
+        cost=cost,
+        counts=counts,
+        quarter=int(fields.get("quarter", 0)),
+        run_id=fields.get("run_id"),
+        thread_id=fields.get("thread_id"),
     )
 
 
@@ -113,7 +143,7 @@ def find_latest_context(connection: Connection, thread_id: str, owner: str, call
     table = usage_entries.c
     owned = (table.thread_id == thread_id) & (table.owner == owner) & (table.caller == caller)
     newest = select(table.model, table.context_tokens).where(owned, table.context_tokens.is_not(None))
-    row = connection.execute(newest.order_by(table.ended_at.desc(), table.entry_id.desc()).limit(1)).first()
+    row = connection.execute(newest.order_by(table.entry_id.desc()).limit(1)).first()
     return None if row is None else (row.model, row.context_tokens)
 
 

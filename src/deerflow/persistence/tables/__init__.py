@@ -1,6 +1,15 @@
 """Tables of the database. A change here needs a migration; a test compares the two."""
 
+from deerflow.persistence.tables.accounts import (
+    account_links,
+    accounts,
+    api_tokens,
+    login_failures,
+    login_sessions,
+)
 from deerflow.persistence.tables.capabilities import (
+    feedback,
+    installation,
     mcp_logins,
     mcp_pins,
     mcp_tokens,
@@ -9,29 +18,11 @@ from deerflow.persistence.tables.capabilities import (
     memory_pending,
     memory_scopes,
     memory_watermarks,
-)
-from deerflow.persistence.tables.columns import (
-    EPOCH,
-    ROW_NUMBER,
-    PlainText,
-    UtcTime,
-    metadata,
-    to_key,
-    to_stored,
-)
-from deerflow.persistence.tables.runs import (
-    ACTIVE,
-    deletions,
-    processes,
-    run_events,
-    run_file_changes,
-    runs,
-    threads,
-)
-from deerflow.persistence.tables.services import (
-    feedback,
-    installation,
     model_connections,
+    passage_vectors,
+    passages,
+    project_files,
+    projects,
     saved_models,
     search_backlog,
     search_messages,
@@ -42,6 +33,23 @@ from deerflow.persistence.tables.services import (
     web_pages,
     web_texts,
 )
+from deerflow.persistence.tables.runs import (
+    ACTIVE,
+    EPOCH,
+    ROW_NUMBER,
+    PlainText,
+    UtcTime,
+    deletions,
+    insert_or_ignore,
+    metadata,
+    processes,
+    run_events,
+    run_file_changes,
+    runs,
+    threads,
+    to_key,
+    to_stored,
+)
 
 __all__ = [
     "ACTIVE",
@@ -49,9 +57,15 @@ __all__ = [
     "PlainText",
     "ROW_NUMBER",
     "UtcTime",
+    "account_links",
+    "accounts",
+    "api_tokens",
     "deletions",
     "feedback",
+    "insert_or_ignore",
     "installation",
+    "login_failures",
+    "login_sessions",
     "mcp_logins",
     "mcp_pins",
     "mcp_tokens",
@@ -62,7 +76,11 @@ __all__ = [
     "memory_watermarks",
     "metadata",
     "model_connections",
+    "passage_vectors",
+    "passages",
     "processes",
+    "project_files",
+    "projects",
     "run_events",
     "run_file_changes",
     "runs",

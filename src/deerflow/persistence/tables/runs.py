@@ -1,21 +1,88 @@
 """Tables of threads, runs and their events."""
 
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
     ColumnElement,
+    Connection,
+    Dialect,
     ForeignKey,
     Index,
     Integer,
     LargeBinary,
+    MetaData,
     String,
     Table,
+    Text,
+    TypeDecorator,
     literal_column,
 )
 from sqlalchemy.types import JSON
 
-from deerflow.persistence.tables.columns import PlainText, UtcTime, metadata
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """Time as microseconds since 1970: sortable, exact, and the same in every database."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:
+        return None if value is None else to_stored(value)
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:
+        return None if value is None else EPOCH + timedelta(microseconds=value)
+
+
+class PlainText(TypeDecorator[str]):
+    """Text in which the null character, which PostgreSQL cannot store, is replaced."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return value.replace("\0", "\ufffd") if value else value
+
+
+ROW_NUMBER = BigInteger().with_variant(Integer, "sqlite")
+"""Autoincrementing key: SQLite generates it for its own INTEGER type only."""
+
+
+def to_key(name: str, limit: int = 255) -> str:
+    """Return `name` as a column of `limit` characters can store it; a digest keeps long names distinct."""
+    clean = name.replace("\0", "\ufffd").encode("utf-8", "replace").decode()
+    return clean if len(clean) <= limit else clean[: limit - 64] + sha256(clean.encode()).hexdigest()
+
+
+def to_stored(moment: datetime) -> int:
+    """Convert a time to microseconds since 1970, as the tables store it."""
+    return (moment - EPOCH) // timedelta(microseconds=1)
+
+
+def insert_or_ignore(connection: Connection, table: Table, row: Mapping[str, Any]) -> int:
+    """Insert a row unless its key exists; return the number of inserted rows."""
+    # Only the dialect in use is loaded: the other one takes 2 MB.
+    if connection.dialect.name == "sqlite":
+        from sqlalchemy.dialects.sqlite import insert
+    else:
+        from sqlalchemy.dialects.postgresql import insert  # type: ignore[assignment]
+    return connection.execute(insert(table).values(row).on_conflict_do_nothing()).rowcount
+
 
 threads = Table(
     "threads",
@@ -27,7 +94,11 @@ threads = Table(
     Column("metadata", JSON, nullable=False),
     Column("created_at", UtcTime, nullable=False),
     Column("updated_at", UtcTime, nullable=False),
-    Index("ix_threads_owner_updated_at", "owner", "updated_at"),
+    Column("project_id", String(64)),
+    Column("activity", BigInteger, nullable=False, server_default="0"),  # order of the last activity of all threads
+    Index("ix_threads_project_id", "project_id"),
+    Index("ix_threads_activity", "activity"),
+    Index("ix_threads_owner_activity", "owner", "activity"),
 )
 
 runs = Table(

@@ -15,7 +15,7 @@ from deerflow.runtime.journal.serialization import stream_part_fields, subgraph_
 from deerflow.runtime.journal.state_diff import Changes, StateDiff
 from deerflow.runtime.runs.job import Job
 from deerflow.runtime.runs.records import PartialAnswer
-from deerflow.tracing.metrics import Metrics
+from deerflow.tracing.logs import Metrics
 
 UNKNOWN = "unknown"
 SHOWN_FROM_MS = 1000

@@ -56,8 +56,11 @@ class FileChanges:
         return WorkspaceChanges() if stored is None else deserialize_changes(stored)
 
     async def _look(self, run: RunRecord, seconds: float) -> WorkspaceChanges:
+        snapshots = self._snapshots_of(run)
+        if not snapshots.exists:
+            return WorkspaceChanges()
         try:
-            found = await asyncio.to_thread(self._snapshots_of(run).changes, run.run_id, seconds)
+            found = await asyncio.to_thread(snapshots.changes, run.run_id, seconds)
         except (OSError, FileProblem) as problem:
             logger.warning("what run %s did to files is not known: %s", run.run_id, problem)
             return WorkspaceChanges(problem=str(problem))

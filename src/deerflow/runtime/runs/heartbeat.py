@@ -13,7 +13,7 @@ from deerflow.persistence.queries.runs import read_run_controls
 from deerflow.runtime.background import log_task_exception, run_unless_unavailable, wait_for_event
 from deerflow.runtime.runs.manager import RunManager
 from deerflow.runtime.runs.recovery import claim_abandoned_runs
-from deerflow.runtime.stream_bridge.base import StreamBridge
+from deerflow.runtime.stream_bridge.local import StreamBridge
 
 logger = logging.getLogger(__name__)
 

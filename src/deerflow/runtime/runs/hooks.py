@@ -44,7 +44,7 @@ class RunHooks(Protocol):
         ...
 
     async def after_run(self, job: Job, status: RunStatus) -> None:
-        """Do the work that follows an ended run and that nobody waits for, such as generating a title."""
+        """Do the background work that follows an ended run, such as generating a title."""
         ...
 
     def redact(self, text: str) -> str:

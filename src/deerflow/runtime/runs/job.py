@@ -1,7 +1,7 @@
-"""Job: a run to execute, with its request, settings and steering messages."""
+"""Job: a run to execute, with its request, settings and steering messages; timeline: what was recorded of runs."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,25 +11,37 @@ from langchain_core.messages import BaseMessage
 
 from deerflow.agents.spec import AgentSettings
 from deerflow.config.sections.runs import TitleConfig
+from deerflow.domain.errors import InvalidRequest, NotFound
+from deerflow.domain.identity import Principal
 from deerflow.domain.runs import (
     AgentSpec,
     CancelAction,
     DisconnectMode,
+    EventName,
     MultitaskStrategy,
     Resume,
     RunRecord,
     RunRequest,
     StateCommand,
 )
-from deerflow.domain.usage import SpendingLimit
+from deerflow.domain.usage import PrefixCacheUsage, SpendingLimit
 from deerflow.persistence.engine.database import Database
-from deerflow.persistence.queries.runs import ClaimedRun, finish_joined, list_steering_requests
+from deerflow.persistence.queries.events import LoggedEvent
+from deerflow.persistence.queries.runs import (
+    ClaimedRun,
+    find_runs_by_prefix,
+    finish_joined,
+    list_latest_runs,
+    list_steering_requests,
+    read_requests,
+    read_timed_events,
+)
 from deerflow.runtime.journal.journal import RunLog
 from deerflow.runtime.journal.serialization import message_fields, to_json
 from deerflow.runtime.journal.state_diff import DerivedState
-from deerflow.runtime.runs.records import PartialAnswer, RunRecords
+from deerflow.runtime.runs.records import PartialAnswer, RunRecords, add_prefix
 from deerflow.runtime.runs.request import request_messages
-from deerflow.runtime.stream_bridge.base import StreamBridge
+from deerflow.runtime.stream_bridge.local import StreamBridge
 
 if TYPE_CHECKING:
     from deerflow.runtime.runs.tool_ledger import RecordedCalls
@@ -65,6 +77,8 @@ class RunSignals:
     """Whether another process resumes it."""
     has_pending_input: bool = False
     """Whether steering messages may be pending."""
+    has_stopped: bool = False
+    """Whether the graph has stopped, so that only the end of the run is left to do."""
     heard: list[BaseMessage] = field(default_factory=list)
     """Steering messages taken so far."""
 
@@ -101,12 +115,35 @@ class Job:
     records: RunRecords = field(default_factory=RunRecords)
 
 
+STOP_RETRY_S, STOP_ATTEMPTS = 4.0, 3
+"""Pause before a cancellation that was ignored is repeated, and number of cancellations."""
+
+
 @dataclass(frozen=True, slots=True)
 class ActiveRun:
     """Run that this process executes."""
 
     job: Job
     task: asyncio.Task[None]
+
+    def stop(self, action: CancelAction) -> None:
+        """Cancel the run, unless that has been done."""
+        if not self.task.cancelling():
+            self.job.signals.action = action
+            self._cancel(STOP_ATTEMPTS)
+
+    def hand_over(self) -> None:
+        """Stop executing the run: another process resumes it."""
+        self.job.signals.hands_over = True
+        self._cancel(STOP_ATTEMPTS)
+
+    def _cancel(self, attempts: int) -> None:
+        """Cancel the task; again later if the graph goes on. What is left to do at the end is not interrupted."""
+        if self.task.done() or self.job.signals.has_stopped:
+            return
+        self.task.cancel()
+        if attempts > 1:
+            asyncio.get_running_loop().call_later(STOP_RETRY_S, self._cancel, attempts - 1)
 
 
 def load_job(
@@ -164,3 +201,62 @@ class SteeringInbox:
             self._bridge.publish_end(logged.run_id)
         self._job.signals.heard += messages
         return [*again, *messages]
+
+
+PAGE = 1000
+SHOWN = 5
+USAGE_EVENTS: Sequence[EventName] = ("usage",)
+
+
+class Timeline:
+    """Reader of event logs."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def latest(self, who: Principal, limit: int) -> Sequence[RunRecord]:
+        """Return the runs of all threads, newest first."""
+        return await self._database.read(partial(list_latest_runs, owner=who.user_id, limit=limit))
+
+    async def find(self, who: Principal, beginning: str) -> RunRecord:
+        """Return the run whose id starts with a prefix.
+
+        Raises:
+            NotFound: No run matches.
+            InvalidRequest: Several runs match.
+        """
+        query = partial(find_runs_by_prefix, owner=who.user_id, beginning=beginning, limit=SHOWN)
+        found = await self._database.read(query)
+        if not found:
+            raise NotFound(f"no run {beginning!r}")
+        if len(found) > 1:
+            several = ", ".join(run.run_id for run in found)
+            raise InvalidRequest(f"several runs begin with {beginning!r}: {several}; write more of the one you mean")
+        return found[0]
+
+    async def requests(self, who: Principal, runs: Sequence[RunRecord]) -> Mapping[str, RunRequest]:
+        """Return the requests of runs by run id."""
+        query = partial(read_requests, run_ids=[run.run_id for run in runs], owner=who.user_id)
+        return {run_id: deserialize_request(stored) for run_id, stored in (await self._database.read(query)).items()}
+
+    async def page(
+        self, run: RunRecord, after: int, limit: int, names: Collection[EventName] = ()
+    ) -> Sequence[LoggedEvent]:
+        """Return at most `limit` events of a run after `after`; only those with one of `names`, if given."""
+        query = partial(read_timed_events, run_id=run.run_id, after=after, limit=limit, names=names)
+        return await self._database.read(query)
+
+    async def events(self, run: RunRecord, names: Collection[EventName] = ()) -> AsyncIterator[LoggedEvent]:
+        """Yield the events of a run; only those with one of `names`, if given."""
+        after = 0
+        while page := await self.page(run, after, PAGE, names):
+            for logged in page:
+                yield logged
+            after = page[-1].event.seq
+
+    async def prefix_cache(self, run: RunRecord) -> PrefixCacheUsage:
+        """Return the prefixes of the requests of a run."""
+        sums = PrefixCacheUsage()
+        async for logged in self.events(run, USAGE_EVENTS):
+            sums = add_prefix(sums, logged.event)
+        return sums

@@ -32,6 +32,7 @@ from deerflow.runtime.journal.serialization import to_json
 from deerflow.runtime.journal.state_diff import DerivedState
 from deerflow.runtime.runs.hooks import RunHooks, Worker
 from deerflow.runtime.runs.job import HANDED_OVER, ActiveRun, Job, ResolvedSettings, deserialize_request
+from deerflow.runtime.runs.records import RunRecords
 from deerflow.runtime.runs.recovery import restore_or_end, resume_when_possible
 from deerflow.runtime.runs.request import (
     create_run_record,
@@ -40,9 +41,8 @@ from deerflow.runtime.runs.request import (
     request_messages,
     serialize_request,
 )
-from deerflow.runtime.stream_bridge.base import HEARTBEAT_S, StreamBridge
-from deerflow.tracing.logs import add_log_context
-from deerflow.tracing.metrics import Metrics
+from deerflow.runtime.stream_bridge.local import HEARTBEAT_S, StreamBridge
+from deerflow.tracing.logs import Metrics, add_log_context
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +110,8 @@ class RunManager:
             return admission.run
         if admission.run.status is RunStatus.RUNNING:
             self._bridge.open(run.run_id, 0)
-            self.begin(Job(admission.run, request, settings, messages))
+            records = RunRecords(is_temporary=admission.is_temporary)
+            self.begin(Job(admission.run, request, settings, messages, records=records))
         self._bridge.publish(run.run_id, [first])
         self._bridge.publish_run(run.thread_id)
         if action := request.multitask_strategy.cancel_action:
@@ -183,8 +184,8 @@ class RunManager:
         self, thread_id: str, who: Principal, limit: int = 10, offset: int = 0, status: RunStatus | None = None
     ) -> Sequence[RunRecord]:
         """Return the runs of a thread, newest first."""
-        mine = partial(run_rows.list_runs, thread_id=thread_id, owner=who.user_id)
-        return await self._database.read(partial(mine, limit=limit, offset=offset, status=status))
+        query = partial(run_rows.list_runs, thread_id=thread_id, owner=who.user_id)
+        return await self._database.read(partial(query, limit=limit, offset=offset, status=status))
 
     async def delete(self, thread_id: str, run_id: str, who: Principal) -> None:
         """Delete an ended run and its events; its messages stay in the thread.
@@ -212,12 +213,14 @@ class RunManager:
         """Cancel the run in whatever process executes it, wait for its end, and return whether it was active.
 
         Raises:
-            Conflict: the process of the run does not answer.
+            Conflict: the process of the run does not answer, or the run ignores the cancellation.
         """
         task = self.request_stop(run_id, action)
         is_ordered = await self._record_stop(run_id, action, is_here=task is not None)
         if task is not None:
             await asyncio.wait({task}, timeout=STOP_LIMIT_S)
+            if not task.done():
+                raise Conflict(f"run {run_id!r} is to be stopped, but goes on; try again")
             return True
         if is_ordered:
             await self._wait_for_end(run_id)
@@ -261,10 +264,7 @@ class RunManager:
         found = self._active.get(run_id)
         if found is None:
             return None
-        # A second cancel would interrupt the cleanup of the first.
-        if not found.task.cancelling():
-            found.job.signals.action = action
-            found.task.cancel()
+        found.stop(action)
         return found.task
 
     async def resolve_settings(self, owner: str) -> ResolvedSettings:
@@ -284,8 +284,7 @@ class RunManager:
         """Stop executing a run that another process has taken over, without writing anything more."""
         found = self._active.get(run_id)
         if found is not None:
-            found.job.signals.hands_over = True
-            found.task.cancel()
+            found.hand_over()
 
     async def join(self, thread_id: str, run_id: str, who: Principal) -> RunRecord:
         """Wait for the end of the run."""
@@ -341,15 +340,16 @@ class RunManager:
             await asyncio.wait([each.task for each in self._active.values()], timeout=drain_s)
         self._is_closed = True
         for each in self._active.values():
-            each.job.signals.hands_over = True
-            each.task.cancel()
+            each.hand_over()
         tasks = [*(each.task for each in self._active.values()), *self._background.tasks]
         if tasks:
             await asyncio.wait(tasks, timeout=STOP_LIMIT_S)
 
     async def _execute(self, job: Job) -> None:
         run, last_seq = job.run, job.past.last_seq if job.past else 1
-        log = self._journal.open(run, last_seq, partial(self.abandon, run.run_id))
+        log = self._journal.open(
+            run, last_seq, partial(self.abandon, run.run_id), partial(self.request_stop, run.run_id)
+        )
         try:
             status, finish = await self._worker.execute(job, log)
             if not finish.is_recorded:
@@ -393,5 +393,6 @@ class RunManager:
 
     async def _resume(self, run: RunRecord, problem: Exception) -> None:
         job = await resume_when_possible(self._database, run, problem, self._hooks.resolve_settings)
+        self._bridge.publish_end(run.run_id)  # it may have been ended as damaged
         if job is not None:
             self.begin(job)

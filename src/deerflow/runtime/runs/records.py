@@ -61,6 +61,10 @@ class RunRecords:
     """Whether the last message is a question to the user."""
     waits_for: WaitReason | None = None
     """What the thread waits for after the run."""
+    project_id: str | None = None
+    """Project that the thread is in during the run."""
+    is_temporary: bool | None = None
+    """Whether the thread is temporary; None if it is not known yet."""
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages in their order."""

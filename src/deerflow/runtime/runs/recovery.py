@@ -10,8 +10,8 @@ from functools import partial
 import orjson
 from langchain_core.messages import BaseMessage
 
-from deerflow.domain.errors import StorageUnavailable
-from deerflow.domain.runs import RunEvent, RunRecord, RunStatus
+from deerflow.domain.errors import EventRefused, StorageUnavailable
+from deerflow.domain.runs import DAMAGED, RunEvent, RunRecord, RunStatus
 from deerflow.persistence.engine.database import Database
 from deerflow.persistence.engine.liveness import Liveness
 from deerflow.persistence.queries.events import read_earlier_changes, read_events
@@ -31,8 +31,6 @@ MAX_ATTEMPTS = 4
 """Number of attempts after which a run that cannot be ended for an unknown reason is taken to be damaged."""
 ResolveSettings = Callable[[str], Awaitable[ResolvedSettings]]
 """Owner of a run → the settings for it."""
-DAMAGED = "RunDamaged"
-"""Error name of runs that cannot be restored."""
 
 
 async def claim_abandoned_runs(
@@ -76,7 +74,8 @@ async def resume_when_possible(
 
     Return None if there is none: another process has taken the run over, or it is damaged.
     """
-    is_damaged = run.attempt >= MAX_ATTEMPTS and not isinstance(problem, StorageUnavailable)
+    is_exhausted = run.attempt >= MAX_ATTEMPTS and not isinstance(problem, StorageUnavailable)
+    is_damaged = is_exhausted or isinstance(problem, EventRefused)
     note = HANDED_OVER if isinstance(problem, StorageUnavailable) else None  # the run did not cause it
     delay = RETRY_S
     while True:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 from langgraph.types import Command, Interrupt, StateSnapshot
 
-from deerflow.agents.middlewares.tool_calls.tool_ledger import UNKNOWN
+from deerflow.agents.middlewares.tool_calls import UNKNOWN
 from deerflow.agents.spec import AgentGraph
 from deerflow.domain.runs import RunStatus
 from deerflow.domain.tools import LedgerCall, OutcomeUnknown
@@ -60,9 +60,9 @@ class StateRepair:
     async def publish_state(self, attempt: Attempt) -> None:
         """Publish the state of the thread; a partial answer is discarded."""
         past = attempt.job.past
-        half_said = attempt.answer.message_id or (past.answer.message_id if past else None)
-        if half_said is not None:
-            attempt.correct(Changes(removed=[half_said]))
+        partial_id = attempt.answer.message_id or (past.answer.message_id if past else None)
+        if partial_id is not None:
+            attempt.correct(Changes(removed=[partial_id]))
         await self._tell(attempt)
 
     async def settle(self, attempt: Attempt, *, keeps_answer: bool) -> None:

@@ -4,7 +4,7 @@ LangGraph accepts any resume value, and a thread cannot continue after one that 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from langgraph.types import Interrupt
 
 ASKED_BY = "asked_by"
+REQUEST_FIELDS = tuple(each.name for each in fields(RunRequest))
 
 
 def match_answers(questions: "Sequence[Interrupt]", answer: object) -> dict[str, object]:
@@ -114,8 +115,14 @@ def create_run_record(request: RunRequest, who: Principal, process: str) -> RunR
 
 def serialize_request(request: RunRequest, messages: Sequence[BaseMessage]) -> StoredRequest:
     """Return the request as stored with its run."""
-    content = {**asdict(request), "budget": request.budget and request.budget.to_stored()}
-    named = [sent_message(sent, message) for sent, message in zip(content["messages"], messages, strict=True)]
+    content: dict[str, Any] = {
+        **{name: getattr(request, name) for name in REQUEST_FIELDS},
+        "agent": asdict(request.agent),
+        "resume": request.resume and asdict(request.resume),
+        "command": request.command and asdict(request.command),
+        "budget": request.budget and request.budget.to_stored(),
+    }
+    named = [sent_message(sent, message) for sent, message in zip(request.messages, messages, strict=True)]
     # Without generated ids, so that equal requests have equal digests.
     digest = sha256(to_json(content)).hexdigest()
     return StoredRequest({**content, "messages": named}, digest, request.idempotency_key)

@@ -46,7 +46,7 @@ class RecordedCalls:
             if event.event in ("tool_intent", "tool_outcome", "batch_item"):
                 found.log_part(event.event, orjson.loads(event.data))
             elif event.event == "custom" and event.data.startswith(TASK_EVENTS):
-                found.hear(orjson.loads(event.data))
+                found.add_event(orjson.loads(event.data))
         return cls(frozenset(found.begun), found.outcomes, found.tasks, found.items, found.ended)
 
 
@@ -58,7 +58,7 @@ class _CallReader:
     items: dict[str, dict[int, ItemOutcome]] = field(default_factory=dict)
     ended: dict[str, TaskOutcome] = field(default_factory=dict)
 
-    def hear(self, event: Mapping[str, Any]) -> None:
+    def add_event(self, event: Mapping[str, Any]) -> None:
         """Take in that a task has begun or ended."""
         if event["type"] == "task_started":
             self.ended.pop(event["task_id"], None)

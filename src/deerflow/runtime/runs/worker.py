@@ -1,37 +1,110 @@
-"""Execution of one run: streams the graph into the event log and records the end."""
+"""Execution of one run: finds where it starts, streams the graph into the event log and records the end."""
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Protocol, cast
 
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
+from langgraph.constants import START
+from langgraph.types import Command, StateSnapshot
 
 from deerflow.agents.spec import AgentGraph, AgentSettings
 from deerflow.domain.context import RunContext
-from deerflow.domain.errors import DeerFlowError, RunLost, StateTooNew
-from deerflow.domain.runs import OPT_IN_STREAM_MODES, AgentSpec, CancelAction, RunStatus
+from deerflow.domain.errors import DeerFlowError, EventRefused, RunLost, StateTooNew
+from deerflow.domain.runs import (
+    GIVEN_UP,
+    OPT_IN_STREAM_MODES,
+    ROLLED_BACK,
+    TIMED_OUT,
+    AgentSpec,
+    CancelAction,
+    NodeNames,
+    RunRequest,
+    RunStatus,
+)
 from deerflow.domain.threads import DiscardedHistory
 from deerflow.persistence.checkpoints import RUN_KEY
-from deerflow.persistence.queries.events import apply_all, do_nothing
+from deerflow.persistence.queries.events import WriteFunction, apply_all, do_nothing
 from deerflow.persistence.queries.transactions import RunFinish
 from deerflow.runtime.background import shield_until_done
 from deerflow.runtime.journal.journal import RunLog
-from deerflow.runtime.journal.state_diff import INTERRUPT, Changes
+from deerflow.runtime.journal.state_diff import INTERRUPT, Changes, StateDiff
 from deerflow.runtime.runs.attempt import Attempt, RunOutcome, attempt_config
 from deerflow.runtime.runs.file_changes import FileChanges
 from deerflow.runtime.runs.hooks import RunHooks
 from deerflow.runtime.runs.job import Job
 from deerflow.runtime.runs.repair import StateRepair
-from deerflow.runtime.runs.start import find_start
-from deerflow.tracing.metrics import Metrics
+from deerflow.tracing.logs import Metrics
+
+GraphInput = Command[Any] | dict[str, list[BaseMessage]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class StartPoint:
+    """Input of the graph, and the state that its first step is compared with."""
+
+    input: GraphInput
+    state: StateDiff
+    checkpoint_id: str | None = None
+    """Checkpoint to start from, if not the latest."""
+    found: Mapping[str, Any] | None = None
+    """State of an earlier attempt, which readers may not know yet."""
+    is_done: bool = False
+    """Whether the run is complete and only its end has to be recorded."""
+
+
+async def find_start(graph: AgentGraph, config: RunnableConfig, job: Job) -> StartPoint:
+    """Return the start of a run; for a resumed one, its last checkpoint."""
+    request = job.request
+    fresh = initial_input(job)
+    if job.past is None and request.checkpoint_id is None and request.command is None:
+        return StartPoint(fresh, StateDiff([message.id or "" for message in job.messages]))
+    snapshot = await graph.aget_state(config)
+    if job.past is None:
+        return StartPoint(fresh, StateDiff.from_state(snapshot.values), request.checkpoint_id)
+    state = StateDiff.from_log(job.past.known, snapshot.values)
+    if (snapshot.metadata or {}).get(RUN_KEY) != job.run.run_id:  # it died before its first step
+        return StartPoint(fresh, state, request.checkpoint_id)
+    asks = {INTERRUPT: snapshot.interrupts} if snapshot.interrupts else {}
+    # `next` is not enough: it omits a step whose result was stored but not yet applied.
+    halts = not snapshot.tasks or bool(asks) or await is_at_breakpoint(graph, request, snapshot)
+    return StartPoint(None, state, found={**snapshot.values, **asks}, is_done=halts)
+
+
+def initial_input(job: Job) -> GraphInput:
+    """Return the input of the graph for a new run."""
+    request = job.request
+    if request.resume is not None:
+        return Command(resume=request.resume.answer)
+    if request.command is not None:
+        return Command(update=dict(request.command.update) or None, goto=list(request.command.goto))
+    return None if request.goes_on else {"messages": list(job.messages)}
+
+
+async def is_at_breakpoint(graph: AgentGraph, request: RunRequest, snapshot: StateSnapshot) -> bool:
+    """Return whether the run has to stop here: before one of the next steps, or after the last one."""
+    if matches_any(request.interrupt_before, snapshot.next):
+        return True
+    before, source = snapshot.parent_config, (snapshot.metadata or {}).get("source")
+    if not request.interrupt_after or before is None or source != "loop":  # no step has led here
+        return False
+    taken = (await graph.aget_state(before)).tasks
+    return matches_any(request.interrupt_after, [task.name for task in taken])
+
+
+def matches_any(wanted: NodeNames, steps: Sequence[str]) -> bool:
+    """Return whether one of the steps is a requested breakpoint; LangGraph's input step never is."""
+    return any(step != START and (wanted == "*" or step in wanted) for step in steps)
+
 
 logger = logging.getLogger(__name__)
 
-ROLLED_BACK, GIVEN_UP, TIMED_OUT = "RolledBack", "RunGivenUp", "RunTimeout"
 MAX_DEATHS = 3
 """Number of process deaths after which a run is taken to be their cause."""
 LOOK_S, STOPPED_LOOK_S = 20.0, 1.0
@@ -53,7 +126,7 @@ class RunWorker:
     def __init__(self, agents: GraphProvider, hooks: RunHooks, files: FileChanges, metrics: Metrics) -> None:
         self._agents = agents
         self._hooks = hooks
-        self._aftermath = StateRepair(agents.state_graph, hooks.pending_interrupts)
+        self._repair = StateRepair(agents.state_graph, hooks.pending_interrupts)
         self._files = files
         self._metrics = metrics
 
@@ -65,11 +138,14 @@ class RunWorker:
         """
         attempt = Attempt(job, log)
         settled = recorded_failure(job) or recorded_cancel(job) or exceeded_attempts(job)
-        outcome = settled or await self._try(attempt)
+        try:
+            outcome = settled or await self._try(attempt)
+        finally:
+            job.signals.has_stopped = True
         # From here on a cancellation is ignored: the end must be recorded completely.
-        return outcome.status, await shield_until_done(self._end(attempt, outcome, is_settled=settled is not None))
+        return await shield_until_done(self._end(attempt, outcome, is_settled=settled is not None))
 
-    async def _end(self, attempt: Attempt, outcome: RunOutcome, *, is_settled: bool) -> RunFinish:
+    async def _end(self, attempt: Attempt, outcome: RunOutcome, *, is_settled: bool) -> tuple[RunStatus, RunFinish]:
         """Repair the state, publish it, and record the end."""
         log, is_published = attempt.log, recorded_failure(attempt.job) is not None
         if outcome.error_name == ROLLED_BACK:
@@ -78,7 +154,7 @@ class RunWorker:
             await self._hooks.roll_back(attempt.run)
         left = None
         try:
-            await self._mend(attempt, outcome, is_settled=is_settled)
+            await self._repair_state(attempt, outcome, is_settled=is_settled)
             left = None if outcome.error_name == ROLLED_BACK else await self._left_behind(attempt.job)
         except StateTooNew as problem:  # a newer version owns the thread now
             logger.warning("run %s ended without state repair: %s", attempt.run.run_id, problem)
@@ -90,17 +166,35 @@ class RunWorker:
         attempt.tools.count_in(self._metrics)
         attempt.job.records.waits_for = attempt.waits_for(outcome.status)
         changes = self._hooks.on_finish(attempt.job, left)
-        return await log.finish(outcome.status, outcome.error, partial(apply_all, changes=changes))
+        return await self._record_end(attempt, outcome, partial(apply_all, changes=changes))
 
-    async def _mend(self, attempt: Attempt, outcome: RunOutcome, *, is_settled: bool) -> None:
+    async def _record_end(
+        self, attempt: Attempt, outcome: RunOutcome, also: WriteFunction[None]
+    ) -> tuple[RunStatus, RunFinish]:
+        """Record the end. A run of which an event was refused fails, also if that is known only now."""
+        outcome = self._fail_if_refused(attempt, outcome)
+        try:
+            return outcome.status, await attempt.log.finish(outcome.status, outcome.error, also)
+        except EventRefused:  # one of the events that waited; a note has its number now
+            outcome = self._fail_if_refused(attempt, outcome)
+            return outcome.status, await attempt.log.finish(outcome.status, outcome.error, also)
+
+    def _fail_if_refused(self, attempt: Attempt, outcome: RunOutcome) -> RunOutcome:
+        if attempt.log.refusal is None or outcome.error is not None:
+            return outcome
+        failure = self._failed(attempt.log.refusal)
+        attempt.log.append("error", failure.to_json())
+        return failure
+
+    async def _repair_state(self, attempt: Attempt, outcome: RunOutcome, *, is_settled: bool) -> None:
         """Repair the state of a run that did not complete."""
         if outcome.error_name == ROLLED_BACK:
-            await self._aftermath.publish_state(attempt)
+            await self._repair.publish_state(attempt)
             attempt.job.records.transcript.clear()
         elif is_settled:
-            await self._aftermath.settle(attempt, keeps_answer=outcome.error_name != GIVEN_UP)
+            await self._repair.settle(attempt, keeps_answer=outcome.error_name != GIVEN_UP)
         elif outcome.status != RunStatus.SUCCESS:
-            await self._aftermath.keep(attempt, outcome)
+            await self._repair.keep(attempt, outcome)
 
     async def _left_behind(self, job: Job) -> DiscardedHistory | None:
         """Return the history that the run discarded by starting from an earlier checkpoint."""
@@ -121,11 +215,16 @@ class RunWorker:
         limit = asyncio.timeout(settings.timeout_s)
         try:
             async with limit, self._hooks.open_context(job, attempt.log) as context:
-                is_paused = await self._stream(attempt, context)
+                try:
+                    is_paused = await self._stream(attempt, context)
+                finally:  # closing the context must not be interrupted by another cancellation
+                    job.signals.has_stopped = True
             return RunOutcome(RunStatus.INTERRUPTED, is_paused=True) if is_paused else RunOutcome(RunStatus.SUCCESS)
         except asyncio.CancelledError:
             if job.signals.hands_over:
                 raise
+            if attempt.log.refusal is not None:
+                return self._failed(attempt.log.refusal)
             return cancelled_outcome(job.signals.action)
         except RunLost:
             raise
@@ -148,11 +247,10 @@ class RunWorker:
     async def _stream(self, attempt: Attempt, context: RunContext) -> bool:
         """Log the stream of the graph. Return whether it stopped at an interrupt or breakpoint."""
         job = attempt.job
-        graph = self._agents.get_cached_graph(job.request.agent, job.run.owner, job.settings.agents)
+        spec = replace(job.request.agent, searches_knowledge=context.knowledge is not None)
+        graph = self._agents.get_cached_graph(spec, job.run.owner, job.settings.agents)
         if graph is None:  # building may import a vendor's library, which must not block other runs
-            graph = await asyncio.to_thread(
-                self._agents.get_graph, job.request.agent, job.run.owner, job.settings.agents
-            )
+            graph = await asyncio.to_thread(self._agents.get_graph, spec, job.run.owner, job.settings.agents)
         config = self._config(job)
         entry = await find_start(graph, config, job)
         state = attempt.state = entry.state
@@ -165,12 +263,12 @@ class RunWorker:
         if entry.checkpoint_id is not None:
             config["configurable"]["checkpoint_id"] = entry.checkpoint_id
         request = job.request
-        dear = [mode for mode in OPT_IN_STREAM_MODES if mode in request.stream_modes]
+        opt_in = [mode for mode in OPT_IN_STREAM_MODES if mode in request.stream_modes]
         parts = graph.astream(
             entry.input,
             config,
             context=context,
-            stream_mode=["messages", "values", "custom", *dear],
+            stream_mode=["messages", "values", "custom", *opt_in],
             subgraphs=request.stream_subgraphs,
             interrupt_before=request.interrupt_before or None,
             interrupt_after=request.interrupt_after or None,

@@ -4,8 +4,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 
 from deerflow.config.imports import require_extra
 from deerflow.config.sections.storage import StreamBridgeConfig
-from deerflow.runtime.stream_bridge.base import StreamBridge
-from deerflow.runtime.stream_bridge.local import IsUnfinished, MemoryStreamBridge, ReadLog
+from deerflow.runtime.stream_bridge.local import IsUnfinished, MemoryStreamBridge, ReadLog, StreamBridge
 
 __all__ = ["MemoryStreamBridge", "StreamBridge", "open_bridge"]
 

@@ -13,8 +13,14 @@ from redis.exceptions import RedisError
 
 from deerflow.domain.runs import RunEvent
 from deerflow.runtime.background import log_task_exception
-from deerflow.runtime.stream_bridge.base import EVERYBODY, HEARTBEAT_S
-from deerflow.runtime.stream_bridge.local import THREADS, IsUnfinished, MemoryStreamBridge, ReadLog
+from deerflow.runtime.stream_bridge.local import (
+    ALL_PROCESSES,
+    HEARTBEAT_S,
+    THREADS,
+    IsUnfinished,
+    MemoryStreamBridge,
+    ReadLog,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +42,7 @@ class RedisStreamBridge:
         self._redis = redis
         self._local = MemoryStreamBridge(read_log, is_unfinished)
         self.woken = self._local.woken
-        self._mine = [PROCESSES + process, PROCESSES + EVERYBODY]
+        self._channels = [PROCESSES + process, PROCESSES + ALL_PROCESSES]
         self._pubsub: PubSub | None = None
         self._followed: dict[str, int] = {}
         self._outgoing: dict[str, bytes] = {}
@@ -133,15 +139,15 @@ class RedisStreamBridge:
         self._has_outgoing.set()
 
     async def _receive(self, pubsub: PubSub) -> None:
-        await pubsub.subscribe(*self._mine, *self._followed)
+        await pubsub.subscribe(*self._channels, *self._followed)
         self._pubsub = pubsub
         async for message in pubsub.listen():
             self._note_return()
             channel = message["channel"].decode()
             # A new subscription is a reason to check the log: an event may have arrived just before.
-            if channel not in self._mine:
+            if channel not in self._channels:
                 self._local.wake(channel.removeprefix(RUNS))
-            elif message["type"] == "message" or channel == self._mine[-1]:
+            elif message["type"] == "message" or channel == self._channels[-1]:
                 self.woken.set()
 
     async def _follow(self, channel: str) -> None:

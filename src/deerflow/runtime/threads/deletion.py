@@ -1,11 +1,16 @@
-"""Deletion of threads and their resources, including deletions that an earlier process began."""
+"""Deletion of threads and their resources: on request, after their retention, and if an earlier process began it."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import groupby
 
+from deerflow.config.sections.base import Settings
+from deerflow.config.sections.runs import RetentionConfig
 from deerflow.domain.errors import Conflict, DeerFlowError, NotFound
 from deerflow.domain.identity import Principal
 from deerflow.domain.runs import RunRecord, RunStatus
@@ -14,6 +19,7 @@ from deerflow.persistence.engine.liveness import Liveness
 from deerflow.persistence.queries import deletions as rows
 from deerflow.persistence.queries.deletions import Deletion
 from deerflow.persistence.queries.transactions import list_unfinished_by_owner
+from deerflow.runtime.background import log_task_exception, run_unless_unavailable, wait_for_event
 
 logger = logging.getLogger(__name__)
 
@@ -76,14 +82,14 @@ class Deletions:
     def __init__(
         self,
         database: Database,
-        belongings: ThreadResources,
+        resources: ThreadResources,
         stop: Callable[[RunRecord, Principal], Awaitable[None]],
         liveness: Liveness,
         process: str,
     ) -> None:
         """`stop` cancels a run and waits for its end; `process` is the name of this process."""
         self._database = database
-        self._belongings = belongings
+        self._resources = resources
         self._stop = stop
         self._liveness = liveness
         self._process = process
@@ -119,9 +125,9 @@ class Deletions:
         try:
             await self.delete(thread_id, who)
         except NotFound:
-            for forget in self._belongings.forget:
+            for forget in self._resources.forget:
                 await forget(thread_id, who.user_id)
-            await self._belongings.scrub()
+            await self._resources.scrub()
 
     async def finish(self) -> bool:
         """Finish deletions begun here or in a dead process. Return whether none is left."""
@@ -158,7 +164,7 @@ class Deletions:
                 try:
                     await self._stop(run, who)
                 except Conflict:
-                    continue  # it has ended meanwhile, or whoever deletes is told that it has not
+                    continue  # it has ended meanwhile, or the deletion fails because it has not
 
     async def _claim(self, mark: Deletion) -> Deletion | None:
         return await self._database.write(partial(rows.claim_deletion, mark=mark, process=self._process))
@@ -178,12 +184,12 @@ class Deletions:
         for mark in marks:
             for delete_some in (rows.delete_events, rows.delete_messages):
                 step = partial(self._database.write, partial(delete_some, mark=mark))
-                await repeat_in_background(step, self._belongings.is_busy)
+                await repeat_in_background(step, self._resources.is_busy)
             await self._database.write(partial(rows.delete_thread, mark=mark))
-            for forget in self._belongings.forget:
+            for forget in self._resources.forget:
                 await forget(mark.thread_id, mark.owner)
         gone = [mark.thread_id for mark in marks]
-        if not await self._belongings.scrub():
+        if not await self._resources.scrub():
             logger.warning("%d deleted threads have left bytes in files that are in use; they go later", len(marks))
             await self._database.write(partial(rows.postpone_purge, thread_ids=gone, process=self._process))
             return False
@@ -195,3 +201,82 @@ class Deletions:
         self._active.difference_update(mark.thread_id for mark in marks)
         if not task.cancelled() and (problem := task.exception()) is not None:
             logger.error("what was left of %d deleted threads could not be removed", len(marks), exc_info=problem)
+
+
+BATCH = 50
+
+
+def utc_now() -> datetime:
+    """Return the current time."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """Retention of threads. Pinned threads (`metadata.pinned` is true) and threads with an active run are kept.
+
+    Temporary threads (`metadata.temporary` is true) have a time of their own, and are not kept if pinned.
+    """
+
+    database: Database
+    deletions: Deletions
+    settings: Settings[RetentionConfig]
+    clock: Callable[[], datetime] = utc_now
+
+    async def sweep(self) -> int:
+        """Delete expired threads. Return their number."""
+        settings = self.settings.current
+        count = await self._sweep(timedelta(hours=settings.temporary_hours), temporary=True)
+        return count if settings.days is None else count + await self._sweep(timedelta(days=settings.days))
+
+    async def _sweep(self, age: timedelta, *, temporary: bool = False) -> int:
+        count, before = 0, self.clock() - age
+        query = partial(rows.list_expired_threads, before=before, limit=BATCH, temporary=temporary)
+        while found := await self.database.read(query):
+            done = 0
+            for owner, group in groupby(sorted(found, key=lambda each: each[1]), key=lambda each: each[1]):
+                outcome = await self.deletions.delete_several([each[0] for each in group], Principal(owner))
+                done += len(outcome.deleted) + len(outcome.unfinished)
+            count += done
+            if not done:  # they are busy again
+                break
+        return count
+
+    async def until_next(self) -> float | None:
+        """Return the seconds until the next thread expires, or None."""
+        settings = self.settings.current
+        age = timedelta(hours=settings.temporary_hours)
+        expiries = [await self.database.read(partial(rows.find_next_expiry, age=age, temporary=True))]
+        if settings.days is not None:
+            expiries.append(await self.database.read(partial(rows.find_next_expiry, age=timedelta(days=settings.days))))
+        seconds = [max(0.0, (expiry - self.clock()).total_seconds()) for expiry in expiries if expiry is not None]
+        return min(seconds, default=None)
+
+
+AGAIN_S = 60.0
+"""When what could not be deleted is tried again; threads do not expire by the second either."""
+LOOK_S = 3600.0
+"""Minimum frequency: the configuration may have changed."""
+
+
+async def run_upkeep(deletions: Deletions, retention: Retention, look: asyncio.Event) -> None:
+    """Finish deletions and sweep expired threads, then wait for the next reason to do so."""
+    while True:
+        is_done = await run_unless_unavailable(deletions.finish)
+        await run_unless_unavailable(retention.sweep)
+        seconds = await run_unless_unavailable(retention.until_next)
+        await wait_for_event(look, AGAIN_S if not is_done else max(AGAIN_S, min(LOOK_S, seconds or LOOK_S)))
+        look.clear()
+
+
+@asynccontextmanager
+async def upkeep_in_background(deletions: Deletions, retention: Retention) -> AsyncIterator[None]:
+    """Run the upkeep in the background."""
+    task = asyncio.create_task(run_upkeep(deletions, retention, asyncio.Event()), name="upkeep")
+    task.add_done_callback(log_task_exception)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        await deletions.aclose()

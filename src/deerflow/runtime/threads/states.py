@@ -44,7 +44,7 @@ class JournalHistory:
         return await self.database.read(partial(find_messages, thread_id=self.thread_id, words=words, limit=limit))
 
     async def contains_url(self, address: str) -> bool:
-        """Whether somebody wrote an address, or strangers did in what was read; as `reading.essence` has it."""
+        """Return whether a message of the thread contains a normalized URL."""
         return await self.database.read(partial(mentions_address, thread_id=self.thread_id, address=address))
 
     async def read_title(self) -> str | None:

@@ -74,8 +74,8 @@ class Threads:
         self, who: Principal, limit: int, offset: int, wanted: ThreadFilter = ThreadFilter()
     ) -> Sequence[ThreadRecord]:
         """Return threads, latest activity first unless `wanted` says otherwise."""
-        mine = partial(rows.search_threads, owner=who.user_id, limit=limit, offset=offset, wanted=wanted)
-        return await self._database.read(mine)
+        query = partial(rows.search_threads, owner=who.user_id, limit=limit, offset=offset, wanted=wanted)
+        return await self._database.read(query)
 
     async def count(self, who: Principal, wanted: ThreadFilter) -> int:
         """Return the number of matching threads."""
@@ -112,22 +112,43 @@ class Threads:
         """Delete threads and their resources."""
         return await self._deletions.delete_several(thread_ids, who, stop_runs=stop_runs)
 
-    async def copy(self, thread_id: str, who: Principal, upto: str | None = None) -> ThreadRecord:
+    async def copy(
+        self,
+        thread_id: str,
+        who: Principal,
+        upto: str | None = None,
+        *,
+        title: str | None = None,
+        is_temporary: bool = False,
+    ) -> ThreadRecord:
         """Create a copy of the thread, or of its state at checkpoint `upto`, with its current files.
+
+        `is_temporary`: a temporary copy for a side question, without files. With a checkpoint, a run may be active.
 
         Raises:
             Conflict: a run is active.
             NotFound: there is no such checkpoint.
         """
         copy_id = new_id()
-        await self._refuse_when_busy(thread_id, who)
+        if is_temporary and upto is not None:
+            await self.get(thread_id, who)
+        else:
+            await self.check_idle(thread_id, who)
         if upto is not None:
             await self._states.at(thread_id, upto)
         await self._database.write(
-            partial(outside.create_copy, thread_id=thread_id, owner=who.user_id, copy_id=copy_id)
+            partial(
+                outside.create_copy,
+                thread_id=thread_id,
+                owner=who.user_id,
+                copy_id=copy_id,
+                title=title,
+                temporary=is_temporary,
+            )
         )
         try:
-            await self._copy_files(thread_id, copy_id, who.user_id)
+            if not is_temporary:
+                await self._copy_files(thread_id, copy_id, who.user_id)
             await self._record(copy_id, who, await self._states.copy(thread_id, copy_id, upto), "fork")
         except BaseException:  # half a copy is none
             await self._deletions.delete_leftovers(copy_id, who)
@@ -158,20 +179,23 @@ class Threads:
         values: Mapping[str, object],
         as_node: str | None = None,
         checkpoint_id: str | None = None,
+        source: str = "update",
     ) -> str:
         """Update the state as one of the agent's steps would. Return the new checkpoint.
+
+        `source` is recorded in the metadata of the journal entry.
 
         Raises:
             Conflict: a run is active.
             InvalidRequest: the value or step does not exist.
         """
-        await self._refuse_when_busy(thread_id, who)
+        await self.check_idle(thread_id, who)
         if checkpoint_id is not None:
             await self._states.at(thread_id, checkpoint_id)
         update = await self._states.update(thread_id, values, as_node, checkpoint_id)
         try:
-            await self._record(thread_id, who, update.changes, "update")
-        except NotFound:  # somebody has deleted it meanwhile
+            await self._record(thread_id, who, update.changes, source)
+        except NotFound:  # it was deleted meanwhile
             await self._deletions.delete_leftovers(thread_id, who)
             raise
         return update.checkpoint_id
@@ -211,12 +235,17 @@ class Threads:
 
     async def unfinished_runs(self, who: Principal, thread_id: str | None = None) -> Sequence[RunRecord]:
         """Return active and pending runs, oldest first: of one thread, or of all."""
-        mine = partial(outside.list_unfinished_by_owner, owner=who.user_id, thread_id=thread_id)
-        return await self._database.read(mine)
+        query = partial(outside.list_unfinished_by_owner, owner=who.user_id, thread_id=thread_id)
+        return await self._database.read(query)
 
-    async def _refuse_when_busy(self, thread_id: str, who: Principal) -> None:
+    async def check_idle(self, thread_id: str, who: Principal) -> None:
+        """Raise `Conflict` if a run is active, and `NotFound` if there is no such thread.
+
+        Raises:
+            StorageUnavailable: The database cannot be written, so that no part of a change may begin.
+        """
         check = partial(outside.check_not_busy, thread_id=thread_id, owner=who.user_id)
-        await self._database.read(check)
+        await self._database.write(check)
 
     async def _record(self, thread_id: str, who: Principal, changes: Changes, source: str) -> None:
         """Record a manual update in the journal, so that readers of later runs start from it."""

@@ -15,6 +15,7 @@ from deerflow.config.sections.sandbox import SandboxConfig
 from deerflow.domain.errors import FileProblem, SandboxError
 from deerflow.domain.files import OUTPUTS, UPLOADS, WORKSPACE
 from deerflow.domain.identity import check_thread_id, check_user_id
+from deerflow.domain.projects import PROJECT_FILES
 from deerflow.domain.sandbox import Confinement
 
 FOLDER_FLAGS = os.O_RDONLY | O_DIRECTORY
@@ -91,7 +92,45 @@ def thread_folder(home: Path, user_id: str, thread_id: str) -> Path:
     Raises:
         InvalidRequest: One of the ids is invalid.
     """
-    return home / "users" / check_user_id(user_id) / "threads" / check_thread_id(thread_id)
+    return home.joinpath("users", check_user_id(user_id), "threads", check_thread_id(thread_id))
+
+
+def project_folder(home: Path, user_id: str, project_id: str) -> Path:
+    """Return the folder of a project on this machine.
+
+    Raises:
+        InvalidRequest: One of the ids is invalid.
+    """
+    return home.joinpath("users", check_user_id(user_id), "projects", check_thread_id(project_id))
+
+
+PROJECT_MARKER = "project"
+"""File in the folder of a thread with the id of its project. It tells a sandbox what to mount without a query."""
+
+
+def write_project_marker(folder: Path, project_id: str | None) -> None:
+    """Record the project of the thread stored in `folder`; None for none."""
+    marker = folder / PROJECT_MARKER
+    if project_id is None:
+        marker.unlink(missing_ok=True)
+        return
+    with suppress(FileNotFoundError):
+        if marker.read_text() == project_id:
+            return
+    folder.mkdir(parents=True, exist_ok=True)
+    draft = folder / f".{PROJECT_MARKER}"
+    draft.write_text(project_id)
+    draft.replace(marker)
+
+
+def find_project_mounts(folder: Path) -> tuple[Mount, ...]:
+    """Return the read-only mount of the project's files for the thread stored in `folder`, if it is in a project."""
+    try:
+        project_id = (folder / PROJECT_MARKER).read_text()
+    except FileNotFoundError:
+        return ()
+    files = folder.parents[1] / "projects" / check_thread_id(project_id) / "files"
+    return (Mount(PROJECT_FILES, files, read_only=True),) if files.is_dir() else ()
 
 
 def user_data_folder(home: Path, user_id: str, thread_id: str) -> Path:
@@ -144,7 +183,7 @@ def make_default_mounts(folder: Path, config: SandboxConfig, skills: Path | None
     for mount in own:
         make_folder(mount.folder, owner)
     make_home(resolve_path(own, HOME), owner)
-    shared = [Mount(SKILLS, skills, read_only=True)] if skills else []
+    shared = [*find_project_mounts(folder), *([Mount(SKILLS, skills, read_only=True)] if skills else [])]
     mounts = [
         Mount(mount.container_path, Path(mount.host_path).expanduser(), mount.read_only) for mount in config.mounts
     ]

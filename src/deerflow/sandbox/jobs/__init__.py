@@ -1,9 +1,13 @@
 """Jobs and services that run inside a sandbox, and child processes that parse untrusted input."""
 
 import asyncio
+import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
+
+if sys.platform != "win32":
+    import resource
 
 
 async def run_child(arguments: Sequence[str], sent: bytes, wall_s: float, max_result: int) -> bytes:
@@ -42,3 +46,25 @@ async def read_bounded(stream: asyncio.StreamReader, limit: int) -> bytes:
         if len(read) > limit:
             return b""
     return bytes(read)
+
+
+def drop_privileges(cpu_s: int, memory_bytes: int, uid: int | None) -> None:
+    """Limit CPU time and memory, forbid files and processes, and drop root. Windows has no such limits."""
+    if sys.platform == "win32":
+        return
+    limits: Mapping[int, int] = {
+        resource.RLIMIT_CPU: cpu_s,
+        resource.RLIMIT_AS: memory_bytes,
+        resource.RLIMIT_FSIZE: 0,
+        resource.RLIMIT_NPROC: 0,
+        resource.RLIMIT_CORE: 0,
+    }
+    for kind, limit in limits.items():
+        highest = resource.getrlimit(kind)[1]
+        lower = limit if highest == resource.RLIM_INFINITY else min(limit, highest)
+        with nullcontext() if sys.platform == "linux" else suppress(ValueError):  # not all exist on other systems
+            resource.setrlimit(kind, (lower, lower))
+    if uid is not None:
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)

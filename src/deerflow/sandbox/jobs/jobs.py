@@ -10,7 +10,7 @@ from typing import Literal
 
 from deerflow.domain.errors import SandboxError
 from deerflow.domain.sandbox import CommandResult, Sandbox
-from deerflow.sandbox.sandbox_provider import SandboxProvider, SandboxReport
+from deerflow.sandbox.sandbox_provider import SandboxProvider, SandboxReport, ToolboxOwner
 
 PROBE_TIMEOUT_S = 30.0
 PACKAGE_PROBE = """
@@ -38,6 +38,8 @@ async def find_missing_packages(sandbox: Sandbox, packages: Sequence[str]) -> tu
     result = await sandbox.execute_command(
         shlex.join(["python3", "-c", PACKAGE_PROBE, *packages]), timeout_s=PROBE_TIMEOUT_S
     )
+    if result.timed_out:  # they are still being installed
+        return ()
     if result.exit_code != 0:
         return tuple(packages)
     printed = result.output.split()
@@ -51,7 +53,6 @@ MISSING_PACKAGE, OUT_OF_MEMORY, KILLED_CODE = 97, 98, 137
 KILL_NOTE_PREFIX = "[ended: "
 """Prefix of the note with which a sandbox explains why it killed a command."""
 TOOLBOX_PYTHON = "/opt/toolbox/bin/python"
-TOOLBOX_COMPONENT = "python toolbox"
 TOOLBOX_PROBLEMS = MappingProxyType(
     {
         "building": ("the Python toolbox of the sandbox is still being built", "try again in a few minutes"),
@@ -66,11 +67,19 @@ WRAPPER = Path(__file__).with_name("job_wrapper.py").read_text(encoding="utf-8")
 class SandboxJobUnavailable(SandboxError):
     """Sandbox jobs cannot run, or not yet; the text gives the reason and a remedy."""
 
-    def __init__(self, reason: str, remedy: str, *, kind: Literal["not isolated", "no toolbox"]) -> None:
+    def __init__(
+        self,
+        reason: str,
+        remedy: str,
+        *,
+        kind: Literal["not isolated", "no toolbox"],
+        is_temporary: bool = False,
+    ) -> None:
         super().__init__(f"{reason}; {remedy}")
         self.reason = reason
         self.remedy = remedy
         self.kind = kind
+        self.is_temporary = is_temporary
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +149,12 @@ class SandboxJobs:
         if self._report.tier == "container":
             reason = f"the container image lacks {packages}"
             return SandboxJobUnavailable(reason, "build one that has it", kind="no toolbox")
-        # Only the state: paths of this machine are not shown to users of a sandbox.
-        states = [
-            component.detail.partition(":")[0]
-            for component in await self._provider.components()
-            if component.name == TOOLBOX_COMPONENT
-        ]
-        reason, remedy = TOOLBOX_PROBLEMS.get("".join(states), (f"the sandbox lacks {packages}", "try again later"))
-        return SandboxJobUnavailable(reason, remedy, kind="no toolbox")
+        # Only the status: paths of this machine are not shown to users of a sandbox.
+        toolbox = await self._provider.toolbox_state() if isinstance(self._provider, ToolboxOwner) else None
+        state = toolbox.status if toolbox else ""
+        reason, remedy = TOOLBOX_PROBLEMS.get(state, (f"the sandbox lacks {packages}", "try again later"))
+        is_temporary = state in ("building", "missing")
+        return SandboxJobUnavailable(reason, remedy, kind="no toolbox", is_temporary=is_temporary)
 
 
 async def execute_job(sandbox: Sandbox, job: SandboxJob, arguments: Sequence[str]) -> SandboxJobResult:

@@ -4,7 +4,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 from deerflow.domain.errors import SandboxError
@@ -139,8 +139,10 @@ def is_hidden(path: Path) -> bool:
     return any(part.startswith(".") and part not in INSTALL_FOLDERS for part in path.parts)
 
 
-ENGINES = frozenset({"docker", "podman", "nerdctl"})
-NAMESPACE_OPTIONS = frozenset({"--network", "--net", "--pid", "--ipc", "--uts", "--userns", "--cgroupns"})
+NETWORK_OPTIONS = frozenset({"--network", "--net", "--pod"})
+NAMESPACE_OPTIONS = NETWORK_OPTIONS | {"--pid", "--ipc", "--uts", "--userns", "--cgroupns"}
+SHORT_FLAGS = frozenset("diPqt")
+"""Short options of `docker run` without a value; they can be written together, as in `-it`."""
 ENGINE_VARIABLES = (
     *("PATH", "HOME", "DOCKER_HOST", "DOCKER_CONFIG", "DOCKER_CONTEXT", "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH"),
     *("CONTAINER_HOST", "CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME"),
@@ -152,11 +154,6 @@ REFUSED_OPTIONS = frozenset(
     {"--privileged", "--device", "--cap-add", "--security-opt", "--volumes-from", "--cgroup-parent", "--gpus"}
 )
 """Options of `docker run` that lead out of the container."""
-
-
-def is_container(command: Sequence[str]) -> bool:
-    """Return whether a command is that of a container engine."""
-    return bool(command) and Path(command[0]).name in ENGINES
 
 
 def build_container_command(command: Sequence[str], name: str, home: Path, *, has_network: bool) -> list[str]:
@@ -173,23 +170,36 @@ def build_container_command(command: Sequence[str], name: str, home: Path, *, ha
     start = list(command).index("run", 1) + 1
     options = list(split_options(command[start:]))
     for option, value in options:
-        if option in REFUSED_OPTIONS or (option in NAMESPACE_OPTIONS and value == "host"):
+        if option in REFUSED_OPTIONS or (option in NAMESPACE_OPTIONS and is_host_namespace(value)):
             raise SandboxError(f"{option!r} lets the container out; start it yourself and use its URL")
+        if option in NETWORK_OPTIONS and not has_network and value != "none":
+            raise SandboxError(f"{option!r} contradicts 'network': false; remove one of them")
         source = find_mount_source(value) if option in MOUNT_OPTIONS else None
         if source is not None and find_shown_path(source, home) is None:
             raise SandboxError(f"a server must not see {str(source)!r}; mount a folder with its files alone")
     named = {value for option, value in options if option == "--name"}
     kept = [word for word in command[start:] if word not in {"--name", *named, *(f"--name={each}" for each in named)}]
-    network = [] if has_network else ["--network", "none"]
+    is_set = any(option in NETWORK_OPTIONS for option, _ in options)
+    network = [] if has_network or is_set else ["--network", "none"]
     return [*command[:start], "--interactive", "--rm", "--name", name, *network, *kept]
 
 
+def is_host_namespace(value: str) -> bool:
+    """Return whether the value of an option names a namespace of this machine."""
+    return value == "host" or value.startswith("ns:")
+
+
 def split_options(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the options with the text after `=`, or else the next argument."""
+    """Yield the options with the text after `=`, or else the next argument; short ones with the rest of their word."""
     for word, following in pairwise([*arguments, ""]):
-        if word.startswith("-"):
+        if word.startswith("--"):
             option, sign, value = word.partition("=")
             yield option, value if sign else following
+        elif word.startswith("-"):
+            flags = "".join(takewhile(SHORT_FLAGS.__contains__, word[1:]))
+            yield from ((f"-{flag}", "") for flag in flags)
+            if letter := word[1 + len(flags) : 2 + len(flags)]:
+                yield f"-{letter}", word[2 + len(flags) :].removeprefix("=") or following
 
 
 def find_mount_source(mount: str) -> Path | None:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from deerflow.config.sections.sandbox import SandboxConfig
 from deerflow.domain.errors import SandboxError
-from deerflow.domain.sandbox import Sandbox
+from deerflow.domain.sandbox import Sandbox, is_container
 from deerflow.sandbox.egress import AllowedHosts, Egress
 from deerflow.sandbox.files.files import LocalThreadFiles
 from deerflow.sandbox.files.mounts import (
@@ -40,7 +40,6 @@ from deerflow.sandbox.local.launcher.cgroups import MB, Cgroups, find_controller
 from deerflow.sandbox.local.launcher.client import LauncherClient
 from deerflow.sandbox.local.launcher.network import NetworkPolicy
 from deerflow.sandbox.local.output import BoundedText, OutputReader
-from deerflow.sandbox.local.programs import is_container
 from deerflow.sandbox.local.runners import (
     SANDBOX_EXEC,
     CommandSpec,
@@ -55,7 +54,14 @@ from deerflow.sandbox.local.sandbox import DiskLimitedRunner, LocalSandbox
 from deerflow.sandbox.local.services import ServiceManager
 from deerflow.sandbox.local.toolbox import Toolbox, ToolboxBuilder, read_mtime
 from deerflow.sandbox.local.usage import DiskMonitor, make_temporary_folder, remove_stale_folders
-from deerflow.sandbox.sandbox_provider import HostContext, SandboxComponent, SandboxLimit, SandboxReport
+from deerflow.sandbox.sandbox_provider import (
+    HostContext,
+    SandboxComponent,
+    SandboxLimit,
+    SandboxProblem,
+    SandboxReport,
+    ToolboxState,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -115,31 +121,41 @@ class LocalSandboxProvider:
     async def open(self) -> SandboxReport:
         """Check if commands can be isolated on this machine."""
         if self._system == "win32":
-            self._report = SandboxReport("none", COMMANDS_OFF, ON_WINDOWS, WINDOWS_REMEDY, has_files=False)
+            self._report = SandboxReport("none", COMMANDS_OFF, ON_WINDOWS, WINDOWS_REMEDY, "windows", has_files=False)
             return self._report
         self._toolbox_search = asyncio.create_task(self._find_toolbox())
         await asyncio.to_thread(self._make_etc)
         if self._system == "darwin":
             self._report = self._describe_on_macos()
             return self._report
-        self._isolation, problem = await self._detect_isolation()
-        self._report = self._describe(problem)
+        self._isolation, problem, code = await self._detect_isolation()
+        self._report = self._describe(problem, code)
         return self._report
 
     async def prepare(self) -> None:
         """Build the Python toolbox unless it exists."""
         if self._toolbox_search is not None:
             await asyncio.shield(self._toolbox_search)
-        is_usable = self._config.toolbox.enabled and self._report.runs_commands and self._report.has_mounts
-        if self._toolbox is not None or not is_usable:
+        if self._toolbox is not None or not (self._config.toolbox.enabled and self._has_toolbox):
             return
-        logger.info("building the Python toolbox of the sandbox; commands can run meanwhile")
+        logger.info("building the Python toolbox of the sandbox; commands can run meanwhile, Python waits")
         try:
+            if self._isolation is not None:
+                self._toolbox = await self._builder.make_waiting_toolbox()
             self._toolbox = await self._builder.build()
         except SandboxError as problem:
+            self._toolbox = None
             logger.warning("%s", problem)
         else:
             logger.info("the Python toolbox of the sandbox is ready")
+
+    @property
+    def _has_toolbox(self) -> bool:
+        return self._report.runs_commands and self._report.has_mounts
+
+    async def toolbox_state(self) -> ToolboxState | None:
+        """Return the build state of the toolbox, None if commands cannot use one."""
+        return await self._builder.state() if self._has_toolbox else None
 
     async def components(self) -> Sequence[SandboxComponent]:
         """Return the state of the programs and the Python toolbox."""
@@ -214,19 +230,19 @@ class LocalSandboxProvider:
         self._etc = make_temporary_folder("etc")
         write_etc(self._etc, file_owner() or os.geteuid(), has_network=self._config.network == "full")
 
-    async def _detect_isolation(self) -> tuple[Isolation | None, str | None]:
+    async def _detect_isolation(self) -> tuple[Isolation | None, str | None, SandboxProblem | None]:
         """Return the isolation after a successful probe, or the reason why there is none."""
-        problem = "bubblewrap was not found"
+        problem, is_found = "bubblewrap was not found", False
         groups = Cgroups(find_controllers(), self._config.limits)
         groups.remove_stale()
         for program in self._find_programs():
             try:
                 isolation = await self._open_isolation(program, groups)
             except (SandboxError, LookupError, OSError, TimeoutError) as failure:
-                problem = f"{program}: {failure}"
+                problem, is_found = f"{program}: {failure}", True
             else:
-                return isolation, None
-        return None, problem
+                return isolation, None, None
+        return None, problem, "bubblewrap_failed" if is_found else "bubblewrap_missing"
 
     async def _open_isolation(self, program: Path, groups: Cgroups) -> Isolation:
         """Return the isolation by `program`, probed once per process and configuration."""
@@ -304,25 +320,26 @@ class LocalSandboxProvider:
     def _describe_on_macos(self) -> SandboxReport:
         """Return what is available on macOS: sandbox-exec, which can allow or deny the network as a whole."""
         limits = list_limits(self._config, None)
-        problem = None
+        problem: str | None = None
+        code: SandboxProblem | None = None
         if not os.access(self._sandbox_exec, os.X_OK):
-            problem = f"{self._sandbox_exec} was not found"
+            problem, code = f"{self._sandbox_exec} was not found", "sandbox_exec_missing"
         elif self._config.network == "allowlist":
-            problem = "sandbox-exec cannot enforce `sandbox.network: allowlist`"
+            problem, code = "sandbox-exec cannot enforce `sandbox.network: allowlist`", "sandbox_exec_allowlist"
         if problem is None:
             detail = f"isolated by {self._sandbox_exec}, network: {self._config.network}"
             return SandboxReport("isolated", detail, limits=limits, has_mounts=False)
         if self._config.allow_host_bash:
-            return SandboxReport("host", ON_HOST, problem, MACOS_REMEDY, limits)
-        return SandboxReport("none", COMMANDS_OFF, problem, MACOS_REMEDY)
+            return SandboxReport("host", ON_HOST, problem, MACOS_REMEDY, code, limits)
+        return SandboxReport("none", COMMANDS_OFF, problem, MACOS_REMEDY, code)
 
-    def _describe(self, problem: str | None) -> SandboxReport:
+    def _describe(self, problem: str | None, code: SandboxProblem | None) -> SandboxReport:
         if self._isolation is not None:
             detail = f"isolated by {self._isolation.launcher.program}, network: {self._config.network}"
             return SandboxReport("isolated", detail, limits=list_limits(self._config, self._isolation))
         if self._config.allow_host_bash:
-            return SandboxReport("host", ON_HOST, problem, REMEDY, list_limits(self._config, None))
-        return SandboxReport("none", COMMANDS_OFF, problem, REMEDY)
+            return SandboxReport("host", ON_HOST, problem, REMEDY, code, list_limits(self._config, None))
+        return SandboxReport("none", COMMANDS_OFF, problem, REMEDY, code)
 
 
 async def check_isolation(isolation: Isolation) -> None:

@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from deerflow.domain.errors import SandboxError
-from deerflow.domain.sandbox import Confinement
+from deerflow.domain.sandbox import Confinement, is_container
 from deerflow.sandbox.files.mounts import (
     ACP_WORKSPACE,
     TEMPORARY,
@@ -34,7 +34,6 @@ from deerflow.sandbox.local.output import BoundedText, OutputReader
 from deerflow.sandbox.local.programs import (
     build_container_command,
     find_engine_settings,
-    is_container,
     remove_container,
     resolve_program,
 )

@@ -14,21 +14,24 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
 from deerflow.config.loader.files import O_CLOEXEC, acquire_lock
 from deerflow.config.sections.sandbox import ToolboxConfig
 from deerflow.domain.errors import SandboxError
 from deerflow.sandbox.files.mounts import HOME
+from deerflow.sandbox.sandbox_provider import ToolboxState
 
 LOCK = Path(__file__).with_name("toolbox.lock")
 STARTUP = Path(__file__).with_name("toolbox_site.py")
+WAITER = Path(__file__).with_name("toolbox_wait.sh")
+WAITING_PROGRAMS = ("python", "python3", "pip", "pip3")
 BUILD_TIMEOUT_S = 20 * 60.0
 PROBE_TIMEOUT_S = 10.0
 MIN_PYTHON = (3, 11)
 """Python version for which the lock is resolved."""
 
 MOUNT_PATH = "/opt/toolbox"
+UNFINISHED_PATH = "/opt/unfinished-toolbox"
 SYSTEM = tuple(map(Path, ("/usr", "/lib", "/lib64")))
 """Folders of this machine that every sandbox mounts."""
 
@@ -46,6 +49,7 @@ code = {words[5].strip() for words in maps if len(words) == 6 and "x" in words[1
 print(json.dumps([sys.version_info[:2], sys._base_executable or sys.executable, sys.base_prefix, sorted(code)]))
 """
 
+LOCKED = re.compile(r"^[\w.-]+==", re.M)
 INDEX_UNREACHABLE = re.compile(
     r"error sending request|dns error|failed to lookup|connect error|network was disabled", re.I
 )
@@ -65,14 +69,6 @@ class Toolbox:
     variables: Mapping[str, str]
     path: tuple[str, ...]
     """Folders prepended to `PATH`; the first is where pip installs programs."""
-
-
-@dataclass(frozen=True, slots=True)
-class ToolboxState:
-    """Build state of the toolbox, for operators."""
-
-    status: Literal["ready", "building", "failed", "missing", "off"]
-    detail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +133,27 @@ class ToolboxBuilder:
         if find_toolbox(folder, interpreter):
             return ToolboxState("ready", f"Python {interpreter.version} in {folder}")
         if is_locked(folder):
-            return ToolboxState("building", f"being built in {folder}")
+            installed = len(list(folder.glob("unfinished/lib/*/site-packages/*.dist-info")))
+            total = len(LOCKED.findall(self.lock.read_text())) + len(self.config.packages)
+            return ToolboxState("building", f"being built in {folder}", min(installed, total), total)
         if (failure := folder / "failure").is_file():
             return ToolboxState("failed", failure.read_text(encoding="utf-8"))
         return ToolboxState("missing", "built when the server starts")
+
+    async def make_waiting_toolbox(self) -> Toolbox:
+        """Return programs that wait for the toolbox while it is being built, so that no command lacks a package.
+
+        Raises:
+            SandboxError: There is no Python for it.
+        """
+        interpreter = await choose_interpreter(self.interpreters)
+        folder = self._folder(interpreter)
+        try:
+            await asyncio.to_thread(write_waiting_programs, folder)
+        except OSError as problem:
+            raise SandboxError(f"{folder}: {problem}") from problem
+        mounts = {UNFINISHED_PATH: folder, **{str(path): path for path in interpreter.paths}}
+        return Toolbox(mounts, VARIABLES, (f"{HOME}/.local/bin", f"{UNFINISHED_PATH}/bin"))
 
     async def build(self) -> Toolbox:
         """Return the toolbox, built if missing. Cancelling stops the build and leaves nothing.
@@ -178,6 +191,7 @@ class ToolboxBuilder:
         async with hold_lock(folder) as lock:
             if built := find_toolbox(folder, interpreter):
                 return built
+            (folder / "failure").unlink(missing_ok=True)
             unfinished = folder / "unfinished"
             try:
                 # A server that was killed may have left files.
@@ -187,7 +201,6 @@ class ToolboxBuilder:
                 unfinished.rename(folder / "environment")
             finally:
                 await asyncio.to_thread(shutil.rmtree, unfinished, ignore_errors=True)
-            (folder / "failure").unlink(missing_ok=True)
             return make_toolbox(folder, interpreter)
 
     async def _install(self, target: Path, interpreter: Interpreter, lock: int) -> None:
@@ -218,6 +231,15 @@ def make_toolbox(folder: Path, interpreter: Interpreter) -> Toolbox:
     """Return the toolbox in `folder`."""
     mounts = {MOUNT_PATH: folder / "environment", **{str(path): path for path in interpreter.paths}}
     return Toolbox(mounts, VARIABLES, (f"{HOME}/.local/bin", f"{MOUNT_PATH}/bin"))
+
+
+def write_waiting_programs(folder: Path) -> None:
+    """Write programs that wait until the toolbox in `folder` is built."""
+    programs = folder / "bin"
+    programs.mkdir(parents=True, exist_ok=True)
+    for name in WAITING_PROGRAMS:
+        (programs / name).write_text(WAITER.read_text().replace("UNFINISHED", UNFINISHED_PATH))
+        (programs / name).chmod(0o755)
 
 
 def configure_site(environment: Path, version: str) -> None:

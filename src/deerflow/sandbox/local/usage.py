@@ -111,6 +111,10 @@ class ThreadSpace:
 
     folders: Sequence[Path]
     limit: int
+    subject: str = "thread"
+    """Owner of the files in error messages."""
+    setting: str = "sandbox.limits.disk_mb"
+    """Setting of the limit."""
     used: int = 0
     writers: int = 0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -121,7 +125,7 @@ class ThreadSpace:
             await self.update()
 
     async def update(self) -> None:
-        """Measure the space while the lock is held: nobody else writes meanwhile."""
+        """Measure the space while the lock is held, so that no other write happens meanwhile."""
         self.used = await asyncio.to_thread(lambda: sum(map(measure_disk, self.folders)))
 
 
@@ -146,8 +150,8 @@ class DiskReservation:
             if space.used + size > space.limit:
                 used = max(0, space.used - self.taken)  # what is rejected will be removed
                 raise TooLarge(
-                    f"the files of this thread may take {space.limit // MB} MB and take {used / MB:.1f} MB already; "
-                    "delete what is not needed, or raise sandbox.limits.disk_mb"
+                    f"the files of this {space.subject} may take {space.limit // MB} MB and take {used / MB:.1f} MB "
+                    f"already; delete what is not needed, or raise {space.setting}"
                 )
             space.used += size
             self.taken += size
@@ -270,19 +274,38 @@ def get_free_bytes(folder: Path) -> int:
     return status.f_bavail * status.f_frsize
 
 
-TEMPORARY_NAME = re.compile(r"deerflow-(?:stage|etc|service)-(\d+)-.*")
+TEMPORARY_NAME = re.compile(r"deerflow-(?:stage|etc|service)-(n\d+-\d+)-.*")
+PROCESS_NAME = re.compile(r"n(\d+)-(\d+)")
+
+
+def name_process() -> str:
+    """Return a name of this process that differs between containers: the ids of its PID namespace and its own."""
+    return f"n{read_pid_namespace()}-{os.getpid()}"
+
+
+def has_exited(name: str) -> bool:
+    """Return whether a process has exited; False for a process of another namespace, which is not visible here."""
+    found = PROCESS_NAME.fullmatch(name)
+    return found is not None and int(found[1]) == read_pid_namespace() and not Path("/proc", found[2]).exists()
+
+
+def read_pid_namespace() -> int:
+    """Return the id of the PID namespace; 0 where there are none."""
+    with suppress(OSError):
+        return Path("/proc/self/ns/pid").stat().st_ino
+    return 0
 
 
 def make_temporary_folder(kind: str) -> Path:
-    """Create a temporary folder whose name contains the process id of its owner."""
-    return Path(tempfile.mkdtemp(prefix=f"deerflow-{kind}-{os.getpid()}-"))
+    """Create a temporary folder whose name contains that of its process."""
+    return Path(tempfile.mkdtemp(prefix=f"deerflow-{kind}-{name_process()}-"))
 
 
 def remove_stale_folders() -> None:
     """Remove our temporary folders whose processes have exited."""
     for folder in Path(tempfile.gettempdir()).glob("deerflow-*"):
         found = TEMPORARY_NAME.fullmatch(folder.name)
-        if found and not Path("/proc", found[1]).exists() and is_owned(folder):
+        if found and has_exited(found[1]) and is_owned(folder):
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -40,6 +40,11 @@ class Snapshots:
     user_data: Path
     limits: SnapshotLimits = SnapshotLimits()
 
+    @property
+    def exists(self) -> bool:
+        """Whether a run of the thread has used files. Asks for the status of one file only."""
+        return self._list.exists()
+
     def take(self, run_id: str) -> None:
         """Take a snapshot before `run_id` changes files; it replaces the snapshot of an earlier run.
 
@@ -61,7 +66,7 @@ class Snapshots:
 
     def restore(self, run_id: str) -> tuple[str, ...]:
         """Restore the files to their state before `run_id`; return the paths that failed."""
-        if not self._list.exists():
+        if not self.exists:
             return ()
         with self._locked():
             before = self._read()
@@ -75,7 +80,7 @@ class Snapshots:
         Raises:
             FileProblem: The comparison took longer than `seconds`.
         """
-        if not self._list.exists():
+        if not self.exists:
             return None
         until = time.monotonic() + seconds
         with self._locked():
@@ -97,7 +102,7 @@ class Snapshots:
         """
         with self._locked():
             yield
-            if self._list.exists():
+            if self.exists:
                 try:
                     self._adopt([path.removeprefix(f"{USER_DATA}/") for path in paths])
                 except OSError as problem:

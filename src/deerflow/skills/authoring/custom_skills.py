@@ -3,12 +3,13 @@
 import asyncio
 import hashlib
 import shutil
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from deerflow.config.sections.base import Settings
 from deerflow.domain.errors import Conflict, InvalidRequest, NotFound
 from deerflow.sandbox.file_access import ReadableFile
 from deerflow.skills.authoring.archives import unpack_skill
@@ -83,7 +84,7 @@ class CustomSkillService:
     store: SkillStore
     scanner: SkillScanner
     reviewer: SkillReviewer
-    policy: Callable[[], ReviewPolicy] = ReviewPolicy
+    policy: Settings[ReviewPolicy] = Settings(ReviewPolicy)
     tester: SkillTester | None = None
 
     async def list(self, owner: str) -> Sequence[StoredSkill]:
@@ -324,7 +325,7 @@ class CustomSkillService:
 
     async def _scan(self, files: Sequence[ScannedFile]) -> ScanReport:
         """Scan the files and refuse blocking findings."""
-        if not self.policy().scans:
+        if not self.policy.current.scans:
             return ScanReport(is_executable=any(file.is_script for file in files))
         report = await self.scanner.scan(files)
         report.check()
@@ -343,7 +344,7 @@ class CustomSkillService:
         return await self._review(ReviewSubject(name, files, findings, is_executable), owner, author)
 
     async def _review(self, subject: ReviewSubject, owner: str, author: Author) -> Verdict:
-        closed = self.policy().fails_closed
+        closed = self.policy.current.fails_closed
         return await self.reviewer.review(subject, owner, author, fail_closed=closed)
 
     async def _run_tests(self, owner: str, name: str, folder: Path, author: Author) -> None:

@@ -12,7 +12,7 @@ from typing import IO, Literal
 from pydantic import BaseModel, ValidationError
 
 from deerflow.config.loader.files import replace_file
-from deerflow.sandbox.snapshots.diffs import diff_texts
+from deerflow.sandbox.snapshots.comparison import diff_texts
 from deerflow.skills.authoring.lock import SkillSource
 from deerflow.skills.scanner.rules import Finding
 

@@ -15,7 +15,7 @@ from uuid import uuid4
 from deerflow.config.loader.files import acquire_lock, replace_file
 from deerflow.domain.errors import Conflict, InvalidRequest, NotFound
 from deerflow.domain.usage import ModelBudget
-from deerflow.sandbox.snapshots.diffs import diff_texts, format_name
+from deerflow.sandbox.snapshots.comparison import diff_texts, format_name
 from deerflow.skills.authoring.history import (
     AuthorKind,
     ChangeAction,
@@ -37,9 +37,8 @@ from deerflow.skills.authoring.lock import (
     walk_files,
 )
 from deerflow.skills.folders import custom_root, owner_folder
-from deerflow.skills.format import SKILL_FILE, SKILL_NAME
+from deerflow.skills.format import SKILL_FILE, SKILL_NAME, Skill
 from deerflow.skills.scanner.rules import MAX_TEXT
-from deerflow.skills.skill import Skill
 
 RESERVED_NAMES = ("custom", "install", "reload")
 """Names used by paths of the HTTP API."""

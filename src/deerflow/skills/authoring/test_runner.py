@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,32 @@ from deerflow.skills.contract import find_tests
 
 logger = logging.getLogger(__name__)
 
-COMMAND = (sys.executable, "-c", "from deerflow.cli.main import main; main()", "skills", "test", "--json", "--custom")
+COMMAND = (sys.executable, "-c", "from deerflow.cli.main import main; main()", "skills", "test", "--json")
 PASSED_VARIABLES = ("PATH", "HOME", "XDG_CACHE_HOME", "LANG")
 PREFIX = "deerflow-skill-trial-"
 TIMEOUT_S = 600.0
 KILL_TIMEOUT_S = 5.0
 MAX_SHOWN_CHARS = 3000
+
+
+@dataclass(frozen=True, slots=True)
+class SkillCaseResult:
+    """Result of one test of a skill."""
+
+    name: str
+    passed: bool
+    failures: tuple[str, ...]
+    outputs: tuple[str, ...]
+    """Last outputs of tools if it failed."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class SkillTestResults:
+    """Results of all tests of a skill, and the errors that prevented tests from running."""
+
+    cases: Sequence[SkillCaseResult]
+    problems: Sequence[str]
 
 
 class SkillTestProcess:
@@ -49,21 +70,31 @@ class SkillTestProcess:
         if not await asyncio.to_thread(find_tests, folder):
             logger.warning("skill %r of user %r was changed by an agent and has no tests", name, owner)
             return
-        async with self._semaphore:
-            directory = await asyncio.to_thread(tempfile.mkdtemp, prefix=PREFIX)
-            try:
-                output, error = await self._run(folder, Path(directory))
-            finally:
-                await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+        output, error = await self.run_all(folder)
         if failures := [error] if error else parse_failures(output):
             text = "\n".join(failures)[:MAX_SHOWN_CHARS]
             raise SkillRefused(f"change of {name!r} refused; tests of the skill failed:\n{text}")
 
-    async def _run(self, folder: Path, directory: Path) -> tuple[bytes, str | None]:
+    @property
+    def is_busy(self) -> bool:
+        """Return whether tests are running."""
+        return self._semaphore.locked()
+
+    async def run_all(self, folder: Path, *, is_custom: bool = True) -> tuple[bytes, str | None]:
+        """Return the output of all tests of a skill as JSON, and the error if they did not complete."""
+        async with self._semaphore:
+            directory = await asyncio.to_thread(tempfile.mkdtemp, prefix=PREFIX)
+            try:
+                return await self._run(folder, Path(directory), is_custom)
+            finally:
+                await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+
+    async def _run(self, folder: Path, directory: Path, is_custom: bool) -> tuple[bytes, str | None]:
         """Return the output of the process, and the error if it did not complete. All its files are in `directory`."""
         config = await asyncio.to_thread(write_config, directory, self._toolbox)
         process = await asyncio.create_subprocess_exec(
             *COMMAND,
+            *(["--custom"] if is_custom else []),
             f"--config={config}",
             "--",
             str(folder),
@@ -117,3 +148,22 @@ def parse_failures(output: bytes) -> Sequence[str]:
         for test in result["verdicts"]:
             lines += [f"{test['trial']}: {error}" for error in test["complaints"]]
     return lines
+
+
+def parse_results(output: bytes) -> SkillTestResults:
+    """Return the results in the output of `deerflow skills test --json`."""
+    reports: list[dict[str, Any]] = json.loads(output)
+    return SkillTestResults(
+        [
+            SkillCaseResult(
+                name=case["trial"],
+                passed=not case["complaints"],
+                failures=tuple(case["complaints"]),
+                outputs=tuple(case["outputs"]),
+                seconds=case["seconds"],
+            )
+            for report in reports
+            for case in report["verdicts"]
+        ],
+        [problem for report in reports for problem in report["problems"]],
+    )

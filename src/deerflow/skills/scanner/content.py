@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from deerflow.domain.taint import INVISIBLE
-from deerflow.sandbox.jobs.drop_privileges import drop_privileges
+from deerflow.sandbox.jobs import drop_privileges
 from deerflow.skills.scanner.python import check_python
 from deerflow.skills.scanner.rules import (
     CLEARTEXT_URL,

@@ -78,9 +78,6 @@ def build_input(report: str, pages: Sequence[PageSnapshot], texts: dict[str, str
     return json.dumps({"report": report, "pages": entries}).encode()
 
 
-VERIFY_CITATIONS = "verify_citations"
-
-
 @read_only
 async def verify_citations(runtime: ToolRuntime[RunContext], filepath: str = "", text: str = "") -> str:
     """Compare each [citation:Title](URL) of a report with the page as it was when web_fetch read it in this thread.

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Literal
 
 from deerflow.domain.web_pages import canonicalize_url
-from deerflow.sandbox.jobs.drop_privileges import drop_privileges
+from deerflow.sandbox.jobs import drop_privileges
 from deerflow.tools.citations.quantities import Quantity, QuantityIndex, find_quantities
 from deerflow.tools.citations.report import Citation, Statement, parse_report
 from deerflow.tools.citations.spans import contains_quote, find_quotes, normalize_words

@@ -8,11 +8,12 @@ import { OpenShared } from "@/app/shared/OpenShared";
 import { Conversation } from "@/features/chat/Conversation";
 import { type FileActions, FileActionsProvider } from "@/features/chat/message/FileActions";
 import { useLanguage, useStrings } from "@/i18n/context";
+import { formatMoment } from "@/i18n/format";
 import { useTitle } from "@/layout/useTitle";
 import { useActions, usePage } from "@/state/context";
 import { Button } from "@/ui/Button";
 
-const FILE_ACTIONS: FileActions = { OpenFile: OpenShared, InstallSkill: null };
+const FILE_ACTIONS: FileActions = { OpenFile: OpenShared, InstallSkill: null, ChangedFiles: null };
 
 export function SharedPage({ about }: { about: () => Promise<SharedThread> }) {
   const strings = useStrings();
@@ -53,10 +54,10 @@ function Note({ about }: { about: () => Promise<SharedThread> }) {
   const shared = thread.data && new Date(thread.data.shared_at);
   return (
     <footer
-      title={shared?.toLocaleString(language)}
+      title={shared && formatMoment(shared, language)}
       className="min-h-9 shrink-0 border-t border-line px-4 py-2 text-center text-small text-faint"
     >
-      {shared && strings.sharedNote(shared.toLocaleDateString(language, { dateStyle: "medium" }))}
+      {shared && strings.sharedNote(formatMoment(shared, language))}
     </footer>
   );
 }

@@ -30,6 +30,7 @@ export function sharedPage(ask: Fetch, token: string, preferences: Preferences):
     now: Date.now,
     pushPath: () => {},
     savePreferences: () => {},
+    temporary: { get: () => null, set: () => {} },
     deleting: { get: () => null, set: () => {} },
   });
   const server = { ...createServer(ask), bytes: (_: string, path: string) => shared.bytes(path) };

@@ -4,7 +4,9 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { lazy, type ReactNode, Suspense, useId, useState } from "react";
 import type { Agent } from "@/api/agents";
+import { SkillChoice, ToolChoice } from "@/features/agents/choices";
 import { useNameProblem } from "@/features/agents/useNameProblem";
+import { useAgentStrings } from "@/i18n/agents";
 import { useStrings } from "@/i18n/context";
 import { sentence } from "@/i18n/i18n";
 import { modelName, useModels } from "@/state/models";
@@ -16,6 +18,7 @@ const CodeEditor = lazy(() => import("@/ui/CodeEditor"));
 
 export function AgentForm({ agent, isNew }: { agent: Agent; isNew: boolean }) {
   const strings = useStrings();
+  const words = useAgentStrings();
   const server = useServer();
   const queries = useQueryClient();
   const navigate = useNavigate();
@@ -23,6 +26,11 @@ export function AgentForm({ agent, isNew }: { agent: Agent; isNew: boolean }) {
   const [problem, setProblem] = useState<string | null>(null);
   const [saved, setSaved] = useState(false);
   const nameProblem = useNameProblem(draft.name, isNew);
+  // Kept as it is typed: blank lines are dropped from the draft only.
+  const [starters, setStarters] = useState(agent.starters.join("\n"));
+  const startersFit =
+    draft.starters.length <= MAX_STARTERS &&
+    draft.starters.every(({ length }) => length <= MAX_STARTER_CHARS);
   const change = (part: Partial<Agent>) => {
     setDraft((before) => ({ ...before, ...part }));
     setSaved(false);
@@ -75,37 +83,51 @@ export function AgentForm({ agent, isNew }: { agent: Agent; isNew: boolean }) {
       <Field name={strings.model}>
         {(id) => <ModelChoice id={id} value={draft.model} onChoose={(model) => change({ model })} />}
       </Field>
-      <Field name={strings.agentTools} hint={strings.agentToolsHint}>
-        {(id) => (
-          <input
-            id={id}
-            defaultValue={(agent.tool_groups ?? []).join(", ")}
-            onChange={(event) => change({ tool_groups: groupsIn(event.target.value) })}
-            className={INPUT}
-          />
-        )}
-      </Field>
+      <ToolChoice value={draft.tool_groups} onChoose={(tool_groups) => change({ tool_groups })} />
+      <SkillChoice value={draft.skills} onChoose={(skills) => change({ skills })} />
       <div className="flex flex-col gap-1">
-        <h2 className="font-medium">{strings.agentSoul}</h2>
-        <p className="text-small text-faint">{strings.agentSoulHint}</p>
+        <h2 className="font-medium">{words.instructions}</h2>
+        <p className="text-small text-faint">{words.instructionsHint}</p>
         <div className="flex h-72 flex-col rounded-box border border-line-strong focus-within:border-accent">
           <Suspense fallback={<LoadingState />}>
             <CodeEditor
               text={agent.soul}
               ending="md"
-              label={strings.agentSoul}
+              label={words.instructions}
               onChange={(soul) => change({ soul })}
             />
           </Suspense>
         </div>
       </div>
+      <Field
+        name={words.starters}
+        hint={words.startersHint}
+        problem={startersFit ? null : words.tooManyStarters}
+      >
+        {(id) => (
+          <textarea
+            id={id}
+            rows={3}
+            value={starters}
+            onChange={(event) => {
+              setStarters(event.target.value);
+              change({ starters: linesIn(event.target.value) });
+            }}
+            className="field-sizing-content max-h-60 min-h-20 resize-none rounded-box border border-line-strong bg-raised px-3 py-2 focus-visible:outline-accent"
+          />
+        )}
+      </Field>
       {problem !== null && (
         <p role="alert" className="rounded-box bg-error-tint px-3 py-2 text-error">
           {strings.agentNotSaved} {sentence(problem)}
         </p>
       )}
       <div className="flex items-center gap-3">
-        <Button type="submit" primary disabled={isNew && (draft.name === "" || nameProblem !== null)}>
+        <Button
+          type="submit"
+          primary
+          disabled={!startersFit || (isNew && (draft.name === "" || nameProblem !== null))}
+        >
           {isNew ? strings.create : strings.save}
         </Button>
         <span role="status" className="text-small text-done">
@@ -116,11 +138,14 @@ export function AgentForm({ agent, isNew }: { agent: Agent; isNew: boolean }) {
   );
 }
 
-/** Parse a comma-separated list; empty means all groups. */
-function groupsIn(text: string): readonly string[] | null {
-  const groups = text.split(/[,，]/).map((group) => group.trim());
-  const named = groups.filter((group) => group !== "");
-  return named.length === 0 ? null : named;
+const MAX_STARTERS = 6;
+const MAX_STARTER_CHARS = 500;
+
+function linesIn(text: string): readonly string[] {
+  return text
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "");
 }
 
 interface FieldProps {

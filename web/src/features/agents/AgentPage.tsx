@@ -12,7 +12,15 @@ import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { ErrorState, LoadingState } from "@/ui/states";
 
-const EMPTY = { name: "", description: "", model: null, tool_groups: null, soul: "" } as const;
+const EMPTY = {
+  name: "",
+  description: "",
+  model: null,
+  tool_groups: null,
+  skills: null,
+  starters: [],
+  soul: "",
+} as const;
 
 export function AgentPage() {
   const strings = useStrings();

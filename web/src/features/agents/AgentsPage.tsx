@@ -2,13 +2,14 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { Bot, Plus } from "lucide-react";
+import { Plus } from "lucide-react";
 import { useStrings } from "@/i18n/context";
 import { PageFrame } from "@/layout/PageFrame";
 import { useActions } from "@/state/context";
 import { useServer } from "@/state/server";
+import { AgentAvatar } from "@/ui/AgentAvatar";
 import { Button } from "@/ui/Button";
-import { ErrorState, LoadingState } from "@/ui/states";
+import { EmptyState, ErrorState, LoadingState } from "@/ui/states";
 
 export function AgentsPage() {
   const strings = useStrings();
@@ -49,17 +50,24 @@ function AgentList() {
   if (agents.isPending) return <LoadingState />;
   if (agents.isError)
     return <ErrorState text={strings.agentsUnavailable} onRetry={() => void agents.refetch()} />;
-  if (agents.data.length === 0) return <p className="text-faint">{strings.noAgents}</p>;
+  if (agents.data.length === 0)
+    return (
+      <EmptyState text={strings.noAgents}>
+        <Button primary onClick={() => void actions.startChat({ agent: null, bootstrap: true })}>
+          {strings.createWithChat}
+        </Button>
+      </EmptyState>
+    );
   return (
     <ul className="divide-y divide-line rounded-box border border-line">
       {agents.data.map(({ name, description }) => (
         <li key={name} className="flex items-center gap-3 px-4 py-3">
-          <Bot aria-hidden className="size-5 shrink-0 text-accent" />
+          <AgentAvatar name={name} />
           <div className="min-w-0 flex-1">
             <Link to="/agents/$name" params={{ name }} className="font-medium hover:underline">
               {name}
             </Link>
-            {description !== "" && <p className="truncate text-small text-faint">{description}</p>}
+            {description !== "" && <p className="line-clamp-2 text-small text-faint">{description}</p>}
           </div>
           <Button onClick={() => void actions.startChat({ agent: name, bootstrap: false })}>
             {strings.chat}

@@ -1,11 +1,15 @@
 /** Messages of the open thread. */
 
 import { ArrowDown } from "lucide-react";
-import { useEffect } from "react";
+import { lazy, Suspense, useEffect } from "react";
 import { Entries } from "@/features/chat/Entries";
 import { useStickToEnd } from "@/features/chat/useStickToEnd";
 import { useStrings } from "@/i18n/context";
+import { isActive } from "@/run/reduce";
 import { usePage } from "@/state/context";
+import { EmptyState } from "@/ui/states";
+
+const AskAbout = lazy(() => import("@/features/chat/AskAbout"));
 
 interface Props {
   /** Opens at its beginning, to be read; others open at their end. */
@@ -18,6 +22,10 @@ export function Conversation({ fromStart = false }: Props) {
   const { area, setArea, content, atEnd, toEnd } = useStickToEnd(fromStart);
   const lastSent = usePage(({ conversation }) => conversation.run.phase === "starting");
 
+  const isEmpty = usePage(
+    ({ conversation }) => conversation.order.length === 0 && !isActive(conversation.run),
+  );
+
   // Scroll to the end after sending.
   useEffect(() => {
     if (lastSent) toEnd();
@@ -29,10 +37,22 @@ export function Conversation({ fromStart = false }: Props) {
       <div ref={setArea} className="h-full overflow-y-auto [overflow-anchor:none]" data-scroll-area>
         <div ref={content} className="mx-auto w-full max-w-[46rem] px-4 pb-6">
           <section aria-label={strings.conversation}>
+            {/* Headings of answers are below it. */}
+            <h2 className="sr-only">{strings.conversation}</h2>
+            {isEmpty && (
+              <div className="pt-16">
+                <EmptyState text={strings.noMessages} />
+              </div>
+            )}
             {area !== null && <Entries key={threadId} area={area} fromStart={fromStart} />}
           </section>
         </div>
       </div>
+      {!fromStart && (
+        <Suspense>
+          <AskAbout />
+        </Suspense>
+      )}
       {!atEnd && (
         <button
           type="button"

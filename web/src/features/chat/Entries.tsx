@@ -2,14 +2,23 @@
 
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { ChevronRight } from "lucide-react";
-import { memo, type ReactNode, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
-import { ApprovalBlock } from "@/features/chat/approval/ApprovalBlock";
+import {
+  lazy,
+  memo,
+  type ReactNode,
+  Suspense,
+  useEffect,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useState,
+} from "react";
 import { QuestionForm } from "@/features/chat/approval/QuestionForm";
 import { Answer } from "@/features/chat/message/Answer";
-import { EarlierVersionNotice } from "@/features/chat/message/EarlierVersionNotice";
+import { EarlierVersionNotice, SummaryLine } from "@/features/chat/message/EarlierVersionNotice";
 import { RunNotice } from "@/features/chat/message/RunNotice";
 import { UserMessage } from "@/features/chat/message/UserMessage";
-import { type Fold, foldsOf, shownIds, type Turns, turnsOf } from "@/features/chat/turns";
+import { type Fold, foldsOf, shownIds, summariesOf, type Turns, turnsOf } from "@/features/chat/turns";
 import { useLanguage, useStrings } from "@/i18n/context";
 import { formatDuration, SHOWN_FROM_MS } from "@/i18n/format";
 import { type Fork, selectBranch } from "@/run/branches";
@@ -17,6 +26,8 @@ import { isBlank } from "@/run/message";
 import { findMessage, isActive } from "@/run/reduce";
 import { useActions, usePage } from "@/state/context";
 import { Button } from "@/ui/Button";
+
+const ApprovalBlock = lazy(() => import("@/features/chat/approval/ApprovalBlock"));
 
 // Initial estimate, replaced by the measured height.
 const GUESSED_PX = 140;
@@ -34,6 +45,7 @@ export function Entries({ area, fromStart }: { area: HTMLDivElement; fromStart: 
     [order, settled, rewoundRuns],
   );
   const active = usePage(({ conversation }) => isActive(conversation.run));
+  const approval = usePage(({ conversation }) => conversation.approval);
   const turns = useMemo(() => turnsOf({ order: ids, settled }), [ids, settled]);
   const folds = useMemo(() => foldsOf({ order: ids, settled }, turns, active), [ids, settled, turns, active]);
   const [unfolded, setUnfolded] = useState<ReadonlySet<string>>(NONE_UNFOLDED);
@@ -41,6 +53,7 @@ export function Entries({ area, fromStart }: { area: HTMLDivElement; fromStart: 
     const hidden = new Set([...folds].flatMap(([first, fold]) => (unfolded.has(first) ? [] : [...fold.ids])));
     return shownIds({ order: ids, settled }).filter((id) => folds.has(id) || !hidden.has(id));
   }, [ids, settled, folds, unfolded]);
+  const summaries = useMemo(() => summariesOf({ order: ids, settled }, shown), [ids, settled, shown]);
   const toggle = (id: string) => {
     const others = [...unfolded].filter((each) => each !== id);
     setUnfolded(new Set(unfolded.has(id) ? others : [...others, id]));
@@ -72,9 +85,10 @@ export function Entries({ area, fromStart }: { area: HTMLDivElement; fromStart: 
               key={key}
               ref={virtual.measureElement}
               data-index={index}
-              className="pt-6 empty:hidden [&:has(>[data-role=assistant])+&:has(>[data-role=assistant])]:pt-3"
+              className="pt-6 empty:hidden [&:has(>[data-role=assistant])+&:has(>[data-role=assistant])]:pt-3 [&:has([data-steps]>[data-step]:last-child)+&:has(>*>[data-steps]:only-child>[data-step]:first-child)]:pt-0"
             >
               <FoldedEntry fold={folds.get(id)} open={unfolded.has(id)} onToggle={() => toggle(id)}>
+                {summaries.has(id) && <SummaryLine notes={summaries.get(id) ?? ""} />}
                 <Entry id={id} turns={turns} fork={forks.get(id)} />
               </FoldedEntry>
             </div>
@@ -86,7 +100,11 @@ export function Entries({ area, fromStart }: { area: HTMLDivElement; fromStart: 
         {turns.open.size > 1 && (
           <QuestionForm key={[...turns.open.keys()].join()} questions={[...turns.open.values()]} />
         )}
-        <ApprovalBlock />
+        {approval !== null && (
+          <Suspense>
+            <ApprovalBlock approval={approval} />
+          </Suspense>
+        )}
         <RunNotice />
       </div>
     </>

@@ -6,6 +6,7 @@ import { Conversation } from "@/features/chat/Conversation";
 import { Composer } from "@/features/chat/composer/Composer";
 import { useAttachments } from "@/features/chat/composer/useAttachments";
 import { NewThread } from "@/features/chat/NewThread";
+import { TemporaryBanner } from "@/features/chat/TemporaryChat";
 import { useStrings } from "@/i18n/context";
 import { useActions, usePage } from "@/state/context";
 import type { Problem } from "@/state/queries";
@@ -29,6 +30,7 @@ export function ThreadView() {
   return (
     <>
       <ConnectionBanner />
+      <TemporaryBanner />
       {opening.phase === "loading" ? <Skeleton /> : <Conversation />}
       <Composer attachments={attachments} />
     </>

@@ -213,6 +213,23 @@ export function shownIds({ order, settled }: Settled): readonly string[] {
   });
 }
 
+/** Return summaries of earlier messages by the first entry after them. */
+export function summariesOf(
+  { order, settled }: Settled,
+  shown: readonly string[],
+): ReadonlyMap<string, string> {
+  const visible = new Set(shown);
+  const found = new Map<string, string>();
+  let waiting: string | null = null;
+  for (const id of order) {
+    waiting = settled.get(id)?.summary ?? waiting;
+    if (waiting === null || !visible.has(id)) continue;
+    found.set(id, waiting);
+    waiting = null;
+  }
+  return found;
+}
+
 function isShown(message: Message): boolean {
   if (message.hidden || message.role === "tool" || message.role === "system") return false;
   return message.role === "user" || !isBlank(message);

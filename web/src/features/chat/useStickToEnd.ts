@@ -39,8 +39,16 @@ export function useStickToEnd(fromStart = false): StickToEnd {
       lastTop = box.scrollTop;
       setAtEnd(stuck.current);
     };
-    const follow = new ResizeObserver(() => {
+    const stick = () => {
       if (stuck.current) box.scrollTop = box.scrollHeight;
+    };
+    let frame = 0;
+    const follow = new ResizeObserver(() => {
+      stick();
+      // The virtual list may move what it has measured after this.
+      cancelAnimationFrame(frame);
+      frame = requestAnimationFrame(stick);
+      if (!stuck.current) setAtEnd(box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_PX);
     });
     box.addEventListener("scroll", onScroll, { passive: true });
     follow.observe(inside);
@@ -48,6 +56,7 @@ export function useStickToEnd(fromStart = false): StickToEnd {
     return () => {
       box.removeEventListener("scroll", onScroll);
       follow.disconnect();
+      cancelAnimationFrame(frame);
     };
   }, [area]);
 

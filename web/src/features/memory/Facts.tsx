@@ -12,7 +12,7 @@ import { memoryKey } from "@/state/queries";
 import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { useDebounced } from "@/ui/dom/useDebounced";
-import { ErrorState, LoadingState } from "@/ui/states";
+import { EmptyState, ErrorState, LoadingState } from "@/ui/states";
 
 type Kind = Category | "all";
 
@@ -54,9 +54,19 @@ export function Facts({ facts, wanted: first, onWant }: Props) {
       {wanted.trim() !== "" && isNow ? (
         <SearchResults wanted={wanted.trim()} kind={kind} />
       ) : (
-        <Rows key={kind} facts={newestFirst} none={none} />
+        <Rows key={kind} facts={newestFirst} none={facts.length === 0 && isNow ? <NoFacts /> : none} />
       )}
     </section>
+  );
+}
+
+function NoFacts() {
+  const strings = useMemoryStrings();
+  const { add } = useShown();
+  return (
+    <EmptyState text={strings.none}>
+      <Button onClick={add}>{strings.add}</Button>
+    </EmptyState>
   );
 }
 
@@ -118,7 +128,7 @@ const AT_ONCE = 100;
 function Rows({ facts, none }: { facts: readonly MemoryFact[]; none: ReactNode }) {
   const strings = useMemoryStrings();
   const [most, setMost] = useState(AT_ONCE);
-  if (facts.length === 0) return <p className="text-faint">{none}</p>;
+  if (facts.length === 0) return <div className="text-faint">{none}</div>;
   return (
     <>
       <ul aria-label={strings.facts} className="divide-y divide-line rounded-box border border-line">

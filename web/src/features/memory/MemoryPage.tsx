@@ -20,13 +20,13 @@ import {
   useUndo,
 } from "@/features/memory/useMemory";
 import { useLanguage, useStrings } from "@/i18n/context";
+import { formatMoment } from "@/i18n/format";
 import { sentence } from "@/i18n/i18n";
 import { useMemoryStrings } from "@/i18n/useMemoryStrings";
 import { PageFrame } from "@/layout/PageFrame";
 import { memoryKey } from "@/state/queries";
 import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
-import { exactTime } from "@/ui/RelativeTime";
 import { Segments } from "@/ui/Segments";
 import { ErrorState, LoadingState } from "@/ui/states";
 
@@ -41,7 +41,7 @@ export function MemoryPage() {
   const [adding, setAdding] = useState(false);
   const revision = memory.data?.data.revision ?? 0;
   return (
-    <MemoryContext value={{ of, isNow: asOf === undefined, revision, say }}>
+    <MemoryContext value={{ of, isNow: asOf === undefined, revision, say, add: () => setAdding(true) }}>
       <PageFrame
         title={page.memory}
         actions={
@@ -89,7 +89,9 @@ function Shown({ status, stale }: { status: MemoryStatus; stale: boolean }) {
   const page = useStrings();
   const strings = useMemoryStrings();
   const navigate = useNavigate({ from: "/memory" });
-  const { view = "known", as_of: asOf, q = "" } = useSearch({ from: "/memory" });
+  const { view: wanted, as_of: asOf, q = "" } = useSearch({ from: "/memory" });
+  // The address may name a view that does not exist.
+  const view = wanted === "history" ? wanted : "known";
   const seeAsOf = (moment: string) =>
     void navigate({ search: ({ agent }) => ({ ...(agent && { agent }), as_of: moment }) });
   if (asOf !== undefined) return <PastMemory moment={asOf} />;
@@ -153,7 +155,7 @@ function PastMemory({ moment }: { moment: string }) {
     <div className="flex flex-col gap-6">
       <div role="status" className="flex flex-wrap items-center gap-3 rounded-box bg-tint px-3 py-2">
         <History aria-hidden className="size-4 shrink-0 text-faint" />
-        <p className="min-w-40 flex-1">{strings.asOfNotice(exactTime(moment, language))}</p>
+        <p className="min-w-40 flex-1">{strings.asOfNotice(formatMoment(moment, language))}</p>
         <Button onClick={back}>{strings.backToCurrent}</Button>
       </div>
       {then.isPending ? (

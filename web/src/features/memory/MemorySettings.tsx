@@ -75,10 +75,18 @@ function PendingThreads({ pending }: { pending: readonly PendingThread[] }) {
       </p>
       <ul className="mt-1 ml-4">
         {pending.slice(0, MOST).map((thread) => (
-          <li key={thread.thread_id} className="text-faint">
-            <ThreadLink threadId={thread.thread_id} /> · <DueTime thread={thread} />
+          <li key={thread.thread_id} className="flex flex-wrap gap-x-2 py-0.5 text-faint">
+            <span className="max-w-full truncate wide:max-w-[60%]">
+              <ThreadLink threadId={thread.thread_id} />
+            </span>
+            <span>
+              <DueTime thread={thread} />
+            </span>
           </li>
         ))}
+        {pending.length > MOST && (
+          <li className="py-0.5 text-faint">{strings.pendingMore(pending.length - MOST)}</li>
+        )}
       </ul>
     </div>
   );
@@ -92,12 +100,14 @@ function DueTime({ thread: { due_at, is_being_read, is_unpaid } }: { thread: Pen
   if (is_unpaid) return strings.readOutOfBudget;
   const left = Date.parse(due_at) - now;
   // Rounded so that screen readers are not notified every second.
-  return left <= 0
-    ? strings.readSoon
-    : strings.readIn(formatDuration(Math.ceil(left / 5000) * 5000, language));
+  if (left <= 0) return strings.readSoon;
+  if (left <= MINUTE_MS) return strings.readIn(formatDuration(Math.ceil(left / 5000) * 5000, language));
+  const minutes = { style: "unit", unit: "minute", unitDisplay: "short" } as const;
+  return strings.readIn(new Intl.NumberFormat(language, minutes).format(Math.ceil(left / MINUTE_MS)));
 }
 
 const TICK_MS = 1000;
+const MINUTE_MS = 60_000;
 
 function useNow(): number {
   const [now, setNow] = useState(Date.now);

@@ -148,7 +148,17 @@ test("permanent deletion needs a confirmation", async () => {
   const erased: unknown[] = [];
   show(
     {
-      agents: async () => [{ name: "ada", description: "", model: null, tool_groups: null, soul: "" }],
+      agents: async () => [
+        {
+          name: "ada",
+          description: "",
+          model: null,
+          tool_groups: null,
+          skills: null,
+          starters: [],
+          soul: "",
+        },
+      ],
       eraseMemory: async (of) => {
         erased.push(of);
         if (erased.length === 1) throw new NetworkError("the server did not respond");

@@ -20,6 +20,8 @@ interface Shown {
   readonly isNow: boolean;
   readonly revision: number;
   readonly say: (notice: Notice | null) => void;
+  /** Open the form for a new fact. */
+  readonly add: () => void;
 }
 
 export const MemoryContext = createContext<Shown>({
@@ -27,6 +29,7 @@ export const MemoryContext = createContext<Shown>({
   isNow: false,
   revision: 0,
   say: () => undefined,
+  add: () => undefined,
 });
 
 /** The memory shown and the notice setter. */

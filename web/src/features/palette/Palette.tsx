@@ -1,18 +1,18 @@
 /** Command palette. */
 
-import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
+import { Fragment, type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
 import { type Choice, useChoices } from "@/features/palette/choices";
 import { useStrings } from "@/i18n/context";
-import { useActions, usePage } from "@/state/context";
+import { usePaletteStrings } from "@/i18n/palette";
+import { useActions } from "@/state/context";
 import { Modal } from "@/ui/Modal";
 
-export function Palette() {
+export default function Palette() {
   const strings = useStrings();
   const actions = useActions();
-  const open = usePage((page) => page.paletteOpen);
   return (
     <Modal
-      open={open}
+      open
       label={strings.palette}
       onClose={() => actions.setPaletteOpen(false)}
       className="mx-auto mt-[12vh] mb-auto w-[min(36rem,92vw)] rounded-box border border-line bg-raised p-0 shadow-float"
@@ -24,6 +24,7 @@ export function Palette() {
 
 function Chooser({ onDone }: { onDone: () => void }) {
   const strings = useStrings();
+  const { groups } = usePaletteStrings();
   const id = useId();
   const [wanted, setWanted] = useState("");
   const [at, setAt] = useState(0);
@@ -67,13 +68,19 @@ function Chooser({ onDone }: { onDone: () => void }) {
       {choices.length === 0 && <p className="px-4 py-3 text-faint">{strings.paletteEmpty}</p>}
       <div id={id} role="listbox" aria-label={strings.palette} className="max-h-[50vh] overflow-y-auto p-1">
         {choices.map((choice, index) => (
-          <Option
-            key={choice.id}
-            id={`${id}-${index}`}
-            choice={choice}
-            selected={index === current}
-            onChoose={() => choose(choice)}
-          />
+          <Fragment key={choice.id}>
+            {choice.group !== choices[index - 1]?.group && (
+              <div role="presentation" className="px-3 pt-2 pb-1 text-small font-medium text-faint">
+                {groups[choice.group]}
+              </div>
+            )}
+            <Option
+              id={`${id}-${index}`}
+              choice={choice}
+              selected={index === current}
+              onChoose={() => choose(choice)}
+            />
+          </Fragment>
         ))}
       </div>
     </>
@@ -87,7 +94,7 @@ interface OptionProps {
   readonly onChoose: () => void;
 }
 
-function Option({ id, choice: { icon: Icon, label, note }, selected, onChoose }: OptionProps) {
+function Option({ id, choice: { icon: Icon, label, note, keys = [] }, selected, onChoose }: OptionProps) {
   const row = useRef<HTMLDivElement>(null);
   useEffect(() => {
     if (selected) row.current?.scrollIntoView({ block: "nearest" });
@@ -106,6 +113,7 @@ function Option({ id, choice: { icon: Icon, label, note }, selected, onChoose }:
       <Icon aria-hidden className="size-4 shrink-0 text-faint" />
       <span className="min-w-0 flex-1 truncate">{label}</span>
       {note !== undefined && <span className="max-w-1/2 truncate text-small text-faint">{note}</span>}
+      {keys.length > 0 && <kbd className="shrink-0 font-mono text-small text-faint">{keys.join("+")}</kbd>}
     </div>
   );
 }

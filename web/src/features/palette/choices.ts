@@ -1,16 +1,25 @@
 /** Items of the command palette. */
 
+import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import {
   Bot,
   Brain,
+  ChartColumn,
+  Cpu,
+  Ellipsis,
+  Folder,
+  Gauge,
   GraduationCap,
+  Hourglass,
+  Keyboard,
   Languages,
   type LucideIcon,
   MessageSquare,
   PanelLeft,
   PanelRight,
   Settings,
+  Share2,
   SquarePen,
   SunMoon,
   TextSearch,
@@ -18,23 +27,30 @@ import {
 } from "lucide-react";
 import { useStrings } from "@/i18n/context";
 import { LANGUAGE_NAMES, type Language } from "@/i18n/i18n";
+import { usePaletteStrings } from "@/i18n/palette";
 import { useToggleList } from "@/layout/useToggleList";
 import { useActions, usePage } from "@/state/context";
+import { modelName, useCurrentModel, useModels } from "@/state/models";
 import type { Theme } from "@/state/preferences";
-import { useFeature } from "@/state/server";
+import { useFeature, useServer } from "@/state/server";
 import { useThreads } from "@/state/threadList";
 import { useTogglePanel } from "@/state/usePanel";
 import { useTextSearch } from "@/state/useTextSearch";
+import { commandKey } from "@/ui/dom/commandKey";
+import { pressShortcut } from "@/ui/dom/pressShortcut";
 
 export interface Choice {
   readonly id: string;
   readonly icon: LucideIcon;
   readonly label: string;
   readonly note?: string;
+  readonly keys?: readonly string[];
+  readonly group: "recent" | "commands" | "messages";
   readonly run: () => void;
 }
 
 const MOST_THREADS = 8;
+const MOST_RECENT = 5;
 
 /** Return commands and threads that match, and threads with matching messages. */
 export function useChoices(wanted: string): readonly Choice[] {
@@ -50,11 +66,11 @@ export function useChoices(wanted: string): readonly Choice[] {
     icon: TextSearch,
     label: hit.title ?? strings.untitled,
     note: hit.snippet,
+    group: "messages" as const,
     run: () => openThread(hit.thread_id),
   }));
-  const titles = threads.filter(named).slice(0, MOST_THREADS);
-  // Commands come first until something is typed, then threads.
-  return sought === "" ? [...commands, ...titles] : [...titles, ...commands.filter(named), ...found];
+  if (sought === "") return [...threads.slice(0, MOST_RECENT), ...commands];
+  return [...threads.filter(named).slice(0, MOST_THREADS), ...commands.filter(named), ...found];
 }
 
 function useOpenThread(): (threadId: string) => void {
@@ -71,58 +87,133 @@ function useThreadChoices(): readonly Choice[] {
     id: thread.id,
     icon: MessageSquare,
     label: thread.title ?? strings.untitled,
+    group: "recent",
     run: () => openThread(thread.id),
   }));
 }
 
 function useCommands(): readonly Choice[] {
+  const places = usePlaces();
+  const doings = useThreadCommands();
+  const looks = useLooks();
+  return [...doings, ...places, ...looks].map((choice) => ({ ...choice, group: "commands" }));
+}
+
+type Command = Omit<Choice, "group">;
+
+/** Commands of the open thread and the next message. */
+function useThreadCommands(): readonly Command[] {
   const strings = useStrings();
+  const palette = usePaletteStrings();
   const navigate = useNavigate();
   const actions = useActions();
   const toggleList = useToggleList();
   const togglePanel = useTogglePanel();
+  const current = useCurrentModel();
+  const models = useModels();
+  const inThread = usePage((page) => page.threadId !== null);
+  const command = commandKey(navigator.platform);
+  const others =
+    models.phase === "ready" ? models.value.models.filter(({ name }) => name !== current?.name) : [];
+  const ofThread: readonly Command[] = [
+    { id: "panel", icon: PanelRight, label: strings.togglePanel, keys: [command, "."], run: togglePanel },
+    { id: "share", icon: Share2, label: strings.share, keys: [command, "Shift", "L"], run: press("share") },
+    {
+      id: "thread",
+      icon: Ellipsis,
+      label: strings.workspace.actions,
+      keys: [command, "/"],
+      run: press("thread"),
+    },
+    {
+      id: "context",
+      icon: Gauge,
+      label: palette.context,
+      keys: [command, "Shift", "Y"],
+      run: press("context"),
+    },
+  ];
+  return [
+    {
+      id: "new",
+      icon: SquarePen,
+      label: strings.newThread,
+      keys: [command, "Shift", "O"],
+      run: () => void navigate({ to: "/" }),
+    },
+    {
+      id: "temporary",
+      icon: Hourglass,
+      label: strings.workspace.temporary,
+      run: () => void actions.open(null).then(() => actions.startTemporary(true)),
+    },
+    ...(inThread ? ofThread : []),
+    { id: "list", icon: PanelLeft, label: strings.toggleList, keys: [command, "B"], run: toggleList },
+    ...others.map((model) => ({
+      id: `model ${model.name}`,
+      icon: Cpu,
+      label: palette.switchModel(modelName(model)),
+      run: () => actions.prefer({ model: model.name }),
+    })),
+  ];
+}
+
+/** Pages. */
+function usePlaces(): readonly Command[] {
+  const strings = useStrings();
+  const palette = usePaletteStrings();
+  const navigate = useNavigate();
+  const server = useServer();
+  const projects = useQuery({ queryKey: ["projects"], queryFn: server.projects });
   const hasSkills = useFeature("skills");
   const hasMemory = useFeature("memory");
   const hasTools = useFeature("mcp");
-  const inThread = usePage((page) => page.threadId !== null);
+  const command = commandKey(navigator.platform);
+  const page = (
+    id: string,
+    icon: LucideIcon,
+    to: "/agents" | "/skills" | "/memory" | "/tools" | "/usage",
+    label: string,
+  ): Command => ({ id, icon, label, run: () => void navigate({ to }) });
+  return [
+    page("agents", Bot, "/agents", strings.agents),
+    ...(hasSkills ? [page("skills", GraduationCap, "/skills", strings.skills)] : []),
+    ...(hasMemory ? [page("memory", Brain, "/memory", strings.memory)] : []),
+    ...(hasTools ? [page("tools", Wrench, "/tools", strings.tools)] : []),
+    page("usage", ChartColumn, "/usage", strings.workspace.usage),
+    ...(projects.data ?? []).map((project) => ({
+      id: `project ${project.project_id}`,
+      icon: Folder,
+      label: palette.project(project.name),
+      run: () => void navigate({ to: "/projects/$projectId", params: { projectId: project.project_id } }),
+    })),
+    {
+      id: "settings",
+      icon: Settings,
+      label: strings.settings,
+      keys: [command, ","],
+      run: () => void navigate({ to: "/settings" }),
+    },
+    {
+      id: "keys",
+      icon: Keyboard,
+      label: strings.keyboard,
+      keys: ["?"],
+      run: () => void navigate({ to: "/settings", hash: "keyboard" }),
+    },
+  ];
+}
+
+/** Theme and language. */
+function useLooks(): readonly Command[] {
+  const strings = useStrings();
+  const actions = useActions();
   const themes: Readonly<Record<Theme, string>> = {
     system: strings.themeSystem,
     light: strings.themeLight,
     dark: strings.themeDark,
   };
-  const skills = {
-    id: "skills",
-    icon: GraduationCap,
-    label: strings.skills,
-    run: () => void navigate({ to: "/skills" }),
-  };
-  const memory = {
-    id: "memory",
-    icon: Brain,
-    label: strings.memory,
-    run: () => void navigate({ to: "/memory" }),
-  };
-  const tools = {
-    id: "tools",
-    icon: Wrench,
-    label: strings.tools,
-    run: () => void navigate({ to: "/tools" }),
-  };
-  const panel = { id: "panel", icon: PanelRight, label: strings.togglePanel, run: togglePanel };
   return [
-    { id: "new", icon: SquarePen, label: strings.newThread, run: () => void navigate({ to: "/" }) },
-    { id: "list", icon: PanelLeft, label: strings.toggleList, run: toggleList },
-    ...(inThread ? [panel] : []),
-    { id: "agents", icon: Bot, label: strings.agents, run: () => void navigate({ to: "/agents" }) },
-    ...(hasSkills ? [skills] : []),
-    ...(hasMemory ? [memory] : []),
-    ...(hasTools ? [tools] : []),
-    {
-      id: "settings",
-      icon: Settings,
-      label: strings.settings,
-      run: () => void navigate({ to: "/settings" }),
-    },
     ...(Object.keys(themes) as Theme[]).map((theme) => ({
       id: `theme ${theme}`,
       icon: SunMoon,
@@ -136,4 +227,9 @@ function useCommands(): readonly Choice[] {
       run: () => actions.prefer({ language }),
     })),
   ];
+}
+
+/** Press a button of the header after the palette has closed and returned the focus. */
+function press(name: string): () => void {
+  return () => void setTimeout(() => pressShortcut(name));
 }

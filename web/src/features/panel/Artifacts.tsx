@@ -2,9 +2,9 @@
 
 import { Download, FolderArchive } from "lucide-react";
 import { artifactUrl, bundleUrl, fileName } from "@/api/artifacts";
+import { EmptyPanel } from "@/features/panel/EmptyPanel";
 import { FileView } from "@/features/panel/FileView";
-import { fileKind } from "@/files/kinds";
-import { kindIcon } from "@/files/previews";
+import { FileIcon } from "@/files/FileIcon";
 import { useStrings } from "@/i18n/context";
 import { usePage } from "@/state/context";
 import { useFeature } from "@/state/server";
@@ -16,13 +16,22 @@ export function Artifacts({ threadId }: { threadId: string }) {
   const open = useOpenPanel();
   const artifacts = usePage(({ conversation }) => conversation.artifacts);
   const bundles = useFeature("artifact_bundles");
-  if (file !== null) return <FileView threadId={threadId} path={file} onBack={() => open("artifacts")} />;
-  if (artifacts.length === 0) return <p className="p-4 text-faint">{strings.noArtifacts}</p>;
+  if (file !== null) {
+    return (
+      <FileView
+        threadId={threadId}
+        path={file}
+        siblings={artifacts}
+        onOpen={(path) => open("artifacts", path)}
+        onBack={() => open("artifacts")}
+      />
+    );
+  }
+  if (artifacts.length === 0) return <EmptyPanel text={strings.noArtifacts} />;
   return (
     <div className="min-h-0 flex-1 overflow-y-auto p-3">
       <ul aria-label={strings.panelTabs.artifacts}>
         {artifacts.map((path) => {
-          const Icon = kindIcon(fileKind(path));
           return (
             <li key={path} className="flex items-center">
               <button
@@ -31,7 +40,7 @@ export function Artifacts({ threadId }: { threadId: string }) {
                 onClick={() => open("artifacts", path)}
                 className="flex h-10 min-w-0 flex-1 items-center gap-3 rounded-box px-2 text-left hover:bg-tint"
               >
-                <Icon aria-hidden className="size-4 shrink-0 text-accent" />
+                <FileIcon path={path} />
                 <span className="truncate">{fileName(path)}</span>
               </button>
               <a

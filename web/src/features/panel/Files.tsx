@@ -5,10 +5,9 @@ import { ChevronRight, Folder } from "lucide-react";
 import { useState } from "react";
 import type { FolderEntry } from "@/api/threadFiles";
 import { FileView } from "@/features/panel/FileView";
-import { fileKind } from "@/files/kinds";
-import { kindIcon } from "@/files/previews";
+import { FileIcon } from "@/files/FileIcon";
 import { useLanguage, useStrings } from "@/i18n/context";
-import { formatSize } from "@/i18n/format";
+import { formatMoment, formatSize } from "@/i18n/format";
 import { useServer } from "@/state/server";
 import { useOpenPanel, usePanel } from "@/state/usePanel";
 import { ErrorState, LoadingState } from "@/ui/states";
@@ -18,12 +17,38 @@ const ROOT = "/mnt/user-data";
 export function Files({ threadId }: { threadId: string }) {
   const { file } = usePanel();
   const open = useOpenPanel();
-  if (file !== null) return <FileView threadId={threadId} path={file} onBack={() => open("files")} />;
+  const siblings = useSiblings(threadId, file);
+  if (file !== null) {
+    return (
+      <FileView
+        threadId={threadId}
+        path={file}
+        siblings={siblings}
+        onOpen={(path) => open("files", path)}
+        onBack={() => open("files")}
+      />
+    );
+  }
   return (
     <div className="min-h-0 flex-1 overflow-y-auto p-3">
       <FolderContent threadId={threadId} path={ROOT} isRoot />
     </div>
   );
+}
+
+/** Return the files in the folder of a file. */
+function useSiblings(threadId: string, file: string | null): readonly string[] {
+  const server = useServer();
+  const folder = file?.slice(0, file.lastIndexOf("/")) ?? "";
+  const listed = useQuery({
+    queryKey: ["thread", threadId, "folder", folder],
+    queryFn: () => server.folder(threadId, folder),
+    enabled: folder !== "",
+    retry: false,
+    // The list from which the file was opened is new enough.
+    staleTime: 30_000,
+  });
+  return listed.data?.entries.filter(({ kind }) => kind === "file").map(({ path }) => path) ?? [];
 }
 
 function FolderContent({
@@ -57,7 +82,9 @@ function FolderContent({
           )}
         </li>
       ))}
-      {isTruncated && <li className="px-2 py-1 text-small text-faint">{strings.folderTruncated}</li>}
+      {isTruncated && (
+        <li className="px-2 py-1 text-small text-faint">{strings.folderTruncated(entries.length)}</li>
+      )}
     </ul>
   );
 }
@@ -89,15 +116,15 @@ function FolderRow({ threadId, entry, opened }: FolderRowProps) {
 function FileRow({ entry }: { entry: FolderEntry }) {
   const language = useLanguage();
   const open = useOpenPanel();
-  const Icon = kindIcon(fileKind(entry.path));
+
   return (
     <button
       type="button"
-      title={new Date(entry.modified_at).toLocaleString(language)}
+      title={formatMoment(entry.modified_at, language)}
       onClick={() => open("files", entry.path)}
       className={ROW}
     >
-      <Icon aria-hidden className="size-4 shrink-0 text-accent" />
+      <FileIcon path={entry.path} />
       <span className="min-w-0 flex-1 truncate">{entry.name}</span>
       <span className="shrink-0 text-small text-faint">{formatSize(entry.size, language)}</span>
     </button>

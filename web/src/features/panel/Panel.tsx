@@ -4,6 +4,7 @@ import * as Tabs from "@radix-ui/react-tabs";
 import { X } from "lucide-react";
 import { useEffect, useRef } from "react";
 import { Artifacts } from "@/features/panel/Artifacts";
+import { FileChanges } from "@/features/panel/FileChanges";
 import { Files } from "@/features/panel/Files";
 import { Resizer } from "@/features/panel/Resizer";
 import { RunTimeline } from "@/features/panel/RunTimeline";
@@ -25,7 +26,7 @@ export default function Panel() {
     <aside
       aria-label={strings.panel}
       style={{ width: `${width}%` }}
-      className="relative flex min-w-0 shrink-0 flex-col border-l border-line"
+      className="relative flex min-w-0 shrink-0 animate-slide-left flex-col border-l border-line"
     >
       <Resizer />
       <PanelTabs tab={tab} threadId={threadId} />
@@ -49,7 +50,7 @@ function Sheet({ tab, threadId }: { tab: PanelTab | null; threadId: string }) {
       aria-label={strings.panel}
       onClose={() => isOpen && open(null)}
       onClick={(event) => event.target === dialog.current && open(null)}
-      className="fixed inset-y-0 right-0 left-auto m-0 h-dvh max-h-none w-[min(40rem,100vw)] max-w-none border-l border-line bg-paper text-ink open:flex open:animate-appear open:flex-col backdrop:bg-scrim"
+      className="fixed inset-y-0 right-0 left-auto m-0 h-dvh max-h-none w-[min(40rem,100vw)] max-w-none border-l border-line bg-paper text-ink open:flex open:animate-slide-left open:flex-col backdrop:bg-scrim"
     >
       {tab !== null && <PanelTabs tab={tab} threadId={threadId} />}
     </dialog>
@@ -84,6 +85,9 @@ function PanelTabs({ tab, threadId }: { tab: PanelTab; threadId: string }) {
       </Tabs.Content>
       <Tabs.Content value="files" className={CONTENT}>
         <Files threadId={threadId} />
+      </Tabs.Content>
+      <Tabs.Content value="changes" className={CONTENT}>
+        <FileChanges threadId={threadId} />
       </Tabs.Content>
       <Tabs.Content value="run" className={CONTENT}>
         <RunTimeline threadId={threadId} />

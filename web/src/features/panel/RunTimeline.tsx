@@ -2,17 +2,21 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { Brain, type LucideIcon, TriangleAlert, Wrench } from "lucide-react";
-import { useState } from "react";
-import type { WireRun } from "@/api/wire";
+import { type ReactNode, useState } from "react";
+import type { WireRun, WireToolCall } from "@/api/wire";
+import { EmptyPanel } from "@/features/panel/EmptyPanel";
 import { InjectedMemory } from "@/features/panel/InjectedMemory";
 import { PrefixCache } from "@/features/panel/PrefixCache";
 import { type Step, timelineOf } from "@/features/panel/timeline";
 import { useLanguage, useStrings } from "@/i18n/context";
-import { formatCost, formatCount, formatDuration, formatShortDuration } from "@/i18n/format";
+import { formatCost, formatCount, formatDuration, formatMoment, formatShortDuration } from "@/i18n/format";
 import { sentence } from "@/i18n/i18n";
-import { toolKind, toolObject } from "@/run/toolCalls";
+import type { ToolCall } from "@/run/message";
+import { toolKind, toolObject, toolReason } from "@/run/toolCalls";
 import { useFeature, useServer } from "@/state/server";
+import { Elapsed } from "@/ui/Elapsed";
 import { ErrorState, LoadingState } from "@/ui/states";
+import { TOOL_ICONS } from "@/ui/toolIcons";
 
 export function RunTimeline({ threadId }: { threadId: string }) {
   const strings = useStrings();
@@ -23,9 +27,9 @@ export function RunTimeline({ threadId }: { threadId: string }) {
   if (runs.isPending) return <LoadingState />;
   if (runs.isError) return <ErrorState text={strings.runUnavailable} onRetry={() => void runs.refetch()} />;
   const run = runs.data.find(({ run_id }) => run_id === chosen) ?? runs.data[0];
-  if (run === undefined) return <p className="p-4 text-faint">{strings.noRuns}</p>;
+  if (run === undefined) return <EmptyPanel text={strings.noRuns} />;
   return (
-    <div className="min-h-0 flex-1 overflow-y-auto p-4">
+    <div className="@container min-h-0 flex-1 overflow-y-auto p-4 tabular-nums">
       {runs.data.length > 1 && (
         <label className="mb-3 flex items-center gap-2 text-small text-faint">
           {strings.run}
@@ -36,7 +40,7 @@ export function RunTimeline({ threadId }: { threadId: string }) {
           >
             {runs.data.map(({ run_id, created_at }) => (
               <option key={run_id} value={run_id}>
-                {new Date(created_at).toLocaleString(language)}
+                {formatMoment(created_at, language)}
               </option>
             ))}
           </select>
@@ -59,18 +63,27 @@ function Totals({ threadId, run }: { threadId: string; run: WireRun }) {
     queryFn: () => server.runUsage(threadId, run.run_id),
     enabled: counted,
   });
-  const lasted = Date.parse(run.updated_at) - Date.parse(run.created_at);
-  const tokens = usage.data;
-  const facts: readonly (readonly [string, string])[] = [
+  const began = Date.parse(run.created_at);
+  const isActive = run.status === "running";
+  // Tokens are counted when the run has ended.
+  const tokens = isActive ? undefined : usage.data;
+  const facts: readonly (readonly [string, ReactNode])[] = [
     [strings.runStatus, strings.runStatuses[run.status]],
-    [strings.runDuration, formatDuration(lasted, language)],
+    [
+      strings.runDuration,
+      isActive ? (
+        <Elapsed key={began} since={began} className="" />
+      ) : (
+        formatDuration(Date.parse(run.updated_at) - began, language)
+      ),
+    ],
     ...(tokens ? [[strings.tokensIn, formatCount(tokens.input_tokens, language)] as const] : []),
     ...(tokens ? [[strings.tokensOut, formatCount(tokens.output_tokens, language)] as const] : []),
     ...(tokens?.cost ? [[strings.cost, formatCost(tokens.cost, language)] as const] : []),
   ];
   return (
     <>
-      <dl className="mb-4 grid grid-cols-[repeat(auto-fit,minmax(6rem,1fr))] gap-3">
+      <dl className="mb-4 grid grid-cols-3 gap-3 @lg:grid-cols-5">
         {facts.map(([name, value]) => (
           <div key={name}>
             <dt className="text-small text-faint">{name}</dt>
@@ -78,7 +91,7 @@ function Totals({ threadId, run }: { threadId: string; run: WireRun }) {
           </div>
         ))}
       </dl>
-      {tokens && <PrefixCache usage={tokens.prefix_cache} />}
+      {usage.data && <PrefixCache usage={usage.data.prefix_cache} />}
     </>
   );
 }
@@ -118,7 +131,7 @@ const BARS: Readonly<Record<Step["kind"], string>> = {
 function StepRow({ step, whole }: { step: Step; whole: number }) {
   const strings = useStrings();
   const language = useLanguage();
-  const Icon = ICONS[step.kind];
+  const Icon = step.call === null ? ICONS[step.kind] : TOOL_ICONS[toolKind(asCall(step.call))];
   const place = {
     left: `${(step.startMs / whole) * 100}%`,
     width: `max(2px, ${(step.durationMs / whole) * 100}%)`,
@@ -153,12 +166,20 @@ function Label({ step }: { step: Step }) {
   const strings = useStrings();
   if (step.kind === "model") return strings.modelTurn;
   if (step.call === null) return sentence(step.text);
-  const call = { id: step.call.id ?? "", index: 0, name: step.call.name, args: step.call.args };
-  const verbs = strings.toolVerbs[toolKind(call)];
+  const call = asCall(step.call);
+  const kind = toolKind(call);
+  const verbs = strings.toolVerbs[kind];
+  // Commands are named by their purpose, as in the conversation.
+  const purpose = kind === "run" || kind === "start" ? toolReason(call) : "";
+  if (purpose !== "") return <span title={toolObject(call)}>{purpose}</span>;
   return (
     <>
       {step.failed ? verbs.failing : verbs.past}{" "}
       <code className="font-mono text-small">{toolObject(call)}</code>
     </>
   );
+}
+
+function asCall({ id, name, args }: WireToolCall): ToolCall {
+  return { id: id ?? "", index: 0, name, args };
 }

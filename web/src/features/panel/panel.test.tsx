@@ -1,9 +1,9 @@
 import { screen, within } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { Server } from "@/api/server";
 import type { PrefixCacheUsage } from "@/api/usage";
-import { fakeGateway } from "@/testing/gateway";
+import { encodeEvent, fakeGateway, openStream } from "@/testing/gateway";
 import { showPage } from "@/testing/page";
 
 const OUTPUTS = "/mnt/user-data/outputs";
@@ -26,6 +26,11 @@ function showThread(path: string, server: Partial<Server> = {}, artifacts: reado
   });
   return showPage(gateway, { path, server });
 }
+
+test("a file that is named twice in the URL is ignored", async () => {
+  showThread(`/threads/t?panel=artifacts&file=${OUTPUTS}/a.md&file=${OUTPUTS}/b.md`);
+  expect(await screen.findByText(/No artifacts yet/)).toBeTruthy();
+});
 
 test("artifacts are listed and opened, and the URL names the open one", async () => {
   const { paths } = showThread(
@@ -154,7 +159,33 @@ test("a run shows its steps, durations and cost", async () => {
   expect(rows).toEqual(["Model2 s", "Ran ls3 s"]);
   expect(await screen.findByText("$0.0123")).toBeTruthy();
   expect(screen.queryByRole("region", { name: "Prefix cache" })).toBeNull();
-  expect(await screen.findByRole("meter", { name: "Context 50% full (2.6K tokens)" })).toBeTruthy();
+  expect(await screen.findByRole("button", { name: "Context 50% full (2.6K tokens)" })).toBeTruthy();
+});
+
+test("usage requested before the end of a run is requested again after it", async () => {
+  const stream = openStream();
+  const tokens = { calls: 1, input_tokens: 1200, cached_tokens: 0, output_tokens: 80, total_tokens: 1280 };
+  const requests: string[] = [];
+  const gateway = fakeGateway({
+    messagePage: async () => ({ messages: [{ type: "human", id: "m", content: "Hi" }] }),
+    newestRun: async () => ({ run_id: "r", status: "running", created_at: "", updated_at: "" }),
+    joinRun: async () => stream.response,
+  });
+  const threadUsage = (threadId: string) => {
+    requests.push(threadId);
+    if (requests.length === 1) return new Promise<never>(() => {});
+    const context = { used_tokens: 1280, window_tokens: 2560, fraction: 0.5 };
+    return Promise.resolve({ totals: { ...tokens, cost: null }, context_usage: context });
+  };
+  showPage(gateway, {
+    path: "/threads/t",
+    server: { threadUsage, features: async () => ({ token_usage: true }) },
+  });
+  await screen.findByRole("button", { name: "Stop" });
+  await vi.waitFor(() => expect(requests).toHaveLength(1));
+  stream.write(encodeEvent(1, ["end", null]));
+  stream.close();
+  expect(await screen.findByRole("button", { name: /Context 50% full/ })).toBeTruthy();
 });
 
 function showPrefixCache(usage: Partial<PrefixCacheUsage>) {

@@ -4,6 +4,7 @@ import { isRecord } from "@/api/json";
 import type { LoggedEvent } from "@/api/usage";
 import type { Changes, WireMessage, WireRun, WireToolCall } from "@/api/wire";
 import { hasFailed } from "@/run/message";
+import { exitCodeIn } from "@/run/toolCalls";
 
 export interface Step {
   readonly id: string;
@@ -48,7 +49,9 @@ export function timelineOf(run: WireRun, events: readonly LoggedEvent[]): readon
           id: `${seq} ${message.id}`,
           kind: "tool",
           call,
-          failed: hasFailed(message),
+          // A command that ran and failed is a result like any other to the server.
+          failed:
+            hasFailed(message) || (call.name === "bash" && exitCodeIn(String(message.content)) !== null),
         } as const;
         add(step, made?.at ?? last, at);
       }

@@ -2,16 +2,22 @@
 
 import { Fact, Section } from "@/features/settings/Section";
 import { useStrings } from "@/i18n/context";
+import { useWorkspaceParts } from "@/i18n/workspaceParts";
 import { commandKey } from "@/ui/dom/commandKey";
 
 export function KeyboardHelp() {
   const strings = useStrings();
+  const parts = useWorkspaceParts();
   const command = commandKey(navigator.platform);
   const keys: readonly (readonly [readonly string[], string])[] = [
     [[command, "Shift", "O"], strings.newThread],
     [[command, "K"], strings.palette],
     [[command, "B"], strings.toggleList],
     [[command, "."], strings.togglePanel],
+    [[command, "/"], strings.workspace.actions],
+    [[command, "Shift", "L"], strings.share],
+    [[command, "Shift", "Y"], parts.context],
+    [[command, ","], strings.settings],
     [["Enter"], strings.keySend],
     [["Shift", "Enter"], strings.keyNewline],
     [["↑"], strings.keyEditLast],

@@ -51,7 +51,7 @@ export function ModelList() {
         </Fact>
       ))}
       <div className="flex flex-wrap items-center justify-between gap-x-4 gap-y-2 px-4 py-3">
-        <p className="flex min-w-0 flex-1 gap-2 text-small text-faint">
+        <p className="flex min-w-0 flex-1 basis-72 gap-2 text-small text-pretty text-faint">
           <Info aria-hidden className="mt-0.5 size-3.5 shrink-0" />
           {strings.modelAddHint}
         </p>

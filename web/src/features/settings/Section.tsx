@@ -12,7 +12,7 @@ interface SectionProps {
 export function Section({ title, anchor, children }: SectionProps) {
   const id = useId();
   return (
-    <section id={anchor} aria-labelledby={id}>
+    <section id={anchor} aria-labelledby={id} className="scroll-mt-6">
       <h2 id={id} className="mb-2 text-title font-semibold">
         {title}
       </h2>
@@ -24,7 +24,7 @@ export function Section({ title, anchor, children }: SectionProps) {
 export function Fact({ name, children }: { name: ReactNode; children: ReactNode }) {
   return (
     <div className="flex min-h-12 flex-wrap items-center justify-between gap-x-4 gap-y-1 px-4 py-2">
-      <div className="min-w-0">{name}</div>
+      <div className="min-w-0 flex-1 basis-1/3">{name}</div>
       {children}
     </div>
   );

@@ -1,19 +1,25 @@
 /** Settings page. */
 
 import { useQuery } from "@tanstack/react-query";
+import { AccountSection } from "@/features/settings/account/AccountSection";
 import { KeyboardHelp } from "@/features/settings/KeyboardHelp";
 import { ModelList } from "@/features/settings/ModelList";
 import { Connections } from "@/features/settings/models/Connections";
+import { Embeddings } from "@/features/settings/models/Embeddings";
+import { Notifications } from "@/features/settings/Notifications";
 import { Fact, Section } from "@/features/settings/Section";
 import { useLanguage, useStrings } from "@/i18n/context";
-import { LANGUAGE_NAMES, type Language, sentence } from "@/i18n/i18n";
+import { LANGUAGE_NAMES, type Language } from "@/i18n/i18n";
+import { useChangeStrings } from "@/i18n/useChangeStrings";
+import { useSandboxStrings } from "@/i18n/useSandboxStrings";
 import { PageFrame } from "@/layout/PageFrame";
+import { Details, Reason } from "@/layout/SandboxStatus";
 import { useActions, usePage } from "@/state/context";
 import type { Theme } from "@/state/preferences";
 import { useSandbox } from "@/state/sandbox";
 import { useServer } from "@/state/server";
-import { InlineCode } from "@/ui/InlineCode";
 import { Segments } from "@/ui/Segments";
+import { Switch } from "@/ui/Switch";
 
 export function SettingsPage() {
   const strings = useStrings();
@@ -21,8 +27,11 @@ export function SettingsPage() {
     <PageFrame title={strings.settings}>
       <div className="flex flex-col gap-8">
         <Appearance />
+        <AccountSection />
+        <Notifications />
         <ModelList />
         <Connections />
+        <Embeddings />
         <Commands />
         <KeyboardHelp />
         <About />
@@ -35,7 +44,9 @@ function Appearance() {
   const strings = useStrings();
   const actions = useActions();
   const language = useLanguage();
+  const results = useChangeStrings();
   const theme = usePage((page) => page.preferences.theme);
+  const autoOpenPanel = usePage((page) => page.preferences.autoOpenPanel);
   const themes: Readonly<Record<Theme, string>> = {
     system: strings.themeSystem,
     light: strings.themeLight,
@@ -59,27 +70,41 @@ function Appearance() {
           onChoose={(value) => actions.prefer({ language: value })}
         />
       </Fact>
+      <Fact name={results.autoOpenPanel}>
+        <Switch
+          label={results.autoOpenPanel}
+          on={autoOpenPanel}
+          onSwitch={(on) => actions.prefer({ autoOpenPanel: on })}
+        />
+      </Fact>
     </Section>
   );
 }
 
 function Commands() {
   const strings = useStrings();
+  const words = useSandboxStrings();
   const sandbox = useSandbox();
   if (sandbox === null) return null;
   return (
     <Section title={strings.commands}>
-      <Fact name={strings.sandboxTiers[sandbox.tier]}>
-        <span className="text-small text-faint [overflow-wrap:anywhere]">
-          {sandbox.detail}
-          {sandbox.remedy !== null && (
-            <>
-              {" "}
-              <InlineCode text={sentence(sandbox.remedy)} />
-            </>
-          )}
-        </span>
+      <Fact name={words.tiers[sandbox.tier]}>
+        <div className="text-small text-faint [overflow-wrap:anywhere]">
+          <p>
+            {sandbox.tier !== "none" && words.networks[sandbox.network]} <Reason sandbox={sandbox} />
+          </p>
+          <Details sandbox={sandbox} />
+        </div>
       </Fact>
+      {sandbox.toolbox !== null && (
+        <Fact name={words.packages}>
+          <span className="text-small text-faint">
+            {sandbox.toolbox.status === "building"
+              ? words.toolboxProgress(sandbox.toolbox.installed, sandbox.toolbox.total)
+              : words.toolbox[sandbox.toolbox.status]}
+          </span>
+        </Fact>
+      )}
     </Section>
   );
 }

@@ -7,6 +7,7 @@ import { useState } from "react";
 import type { SkillChange } from "@/api/skills";
 import { Diff } from "@/features/skills/Diff";
 import { useLanguage, useStrings } from "@/i18n/context";
+import { formatMoment } from "@/i18n/format";
 import { sentence } from "@/i18n/i18n";
 import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
@@ -58,9 +59,7 @@ function Change({ name, change }: Props) {
           <span className="shrink-0">{strings.actions[change.action]}</span>
           <code className="min-w-0 truncate font-mono text-small text-soft">{change.file}</code>
           <time dateTime={change.at} className="ml-auto shrink-0 text-small text-faint">
-            {new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" }).format(
-              new Date(change.at),
-            )}
+            {formatMoment(change.at, language)}
           </time>
         </button>
         {undoable && (

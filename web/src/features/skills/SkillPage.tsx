@@ -7,10 +7,12 @@ import type { SkillWithContent } from "@/api/skills";
 import { SkillEditor } from "@/features/skills/SkillEditor";
 import { SkillHistory } from "@/features/skills/SkillHistory";
 import { SkillSource } from "@/features/skills/SkillSource";
+import { SkillTests } from "@/features/skills/SkillTests";
 import { useSkillSwitch } from "@/features/skills/useSkillSwitch";
 import { useLanguage, useStrings } from "@/i18n/context";
 import { formatSize } from "@/i18n/format";
 import { sentence } from "@/i18n/i18n";
+import { useSkillText } from "@/i18n/skillTexts";
 import { PageFrame } from "@/layout/PageFrame";
 import { Markdown } from "@/markdown/Markdown";
 import { useActions } from "@/state/context";
@@ -71,6 +73,7 @@ function SkillDetails({ skill }: { skill: SkillWithContent }) {
           </>
         )}
       </Contents>
+      <SkillTests skill={skill} />
       {own && <History name={skill.name} />}
     </>
   );
@@ -147,7 +150,7 @@ function Contents({ skill, children }: { skill: SkillWithContent; children: Reac
   ].filter(([, value]) => value);
   return (
     <>
-      <p className="text-prose text-soft [overflow-wrap:anywhere]">{skill.description}</p>
+      <p className="text-prose text-soft [overflow-wrap:anywhere]">{useSkillText()(skill).description}</p>
       <dl className="mt-4 grid grid-cols-[auto_1fr] gap-x-4 gap-y-1 text-small">
         {facts.map(([name, value]) => (
           <div key={name} className="contents">

@@ -2,19 +2,21 @@
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { GraduationCap, Plus, Search, TriangleAlert } from "lucide-react";
+import { Plus, Search, TriangleAlert } from "lucide-react";
 import { useState } from "react";
 import type { RefusedSkill, Skill } from "@/api/skills";
 import { InstallFromUrl } from "@/features/skills/InstallFromUrl";
 import { InstallButtons, useInstallation } from "@/features/skills/InstallSkill";
+import { SkillIcon } from "@/features/skills/SkillIcon";
 import { useSkillSwitch } from "@/features/skills/useSkillSwitch";
 import { useStrings } from "@/i18n/context";
 import { sentence } from "@/i18n/i18n";
+import { useSkillText } from "@/i18n/skillTexts";
 import { PageFrame } from "@/layout/PageFrame";
 import { useFeature, useServer } from "@/state/server";
-import { Button } from "@/ui/Button";
+import { Button, buttonLook } from "@/ui/Button";
 import { Switch } from "@/ui/Switch";
-import { ErrorState, LoadingState } from "@/ui/states";
+import { EmptyState, ErrorState, LoadingState } from "@/ui/states";
 
 export function SkillsPage() {
   const strings = useStrings();
@@ -104,17 +106,29 @@ function SkillList() {
   const { skill: strings } = useStrings();
   const server = useServer();
   const [wanted, setWanted] = useState("");
+  const localized = useSkillText();
   const all = useQuery({ queryKey: ["skills"], queryFn: server.skills });
   if (all.isPending) return <LoadingState />;
   if (all.isError) return <ErrorState text={strings.unavailable} onRetry={() => void all.refetch()} />;
   const { skills, refused = [] } = all.data;
-  const found = skills.filter((skill) => has(skill, wanted));
+  const found = skills.filter(
+    (skill) =>
+      has(skill, wanted) ||
+      has({ ...skill, name: localized(skill).title, description: localized(skill).description }, wanted),
+  );
   return (
     <div className="flex flex-col gap-6">
       <SearchField value={wanted} onChange={setWanted} />
-      {found.length === 0 && (
-        <p className="text-faint">{skills.length === 0 ? strings.none : strings.noneFound}</p>
-      )}
+      {found.length === 0 &&
+        (skills.length === 0 ? (
+          <EmptyState text={strings.none}>
+            <Link to="/skills/_new" className={buttonLook()}>
+              {strings.new}
+            </Link>
+          </EmptyState>
+        ) : (
+          <p className="text-faint">{strings.noneFound}</p>
+        ))}
       <Section title={strings.custom} skills={found.filter(({ category }) => category === "custom")} />
       <Section title={strings.builtIn} skills={found.filter(({ category }) => category !== "custom")} />
       {refused.length > 0 && wanted === "" && <ApiError refused={refused} />}
@@ -161,16 +175,19 @@ function Section({ title, skills }: { title: string; skills: readonly Skill[] })
   );
 }
 
-function Row({ skill: { name, description, enabled } }: { skill: Skill }) {
+function Row({ skill }: { skill: Skill }) {
   const { skill: strings } = useStrings();
+  const { name, enabled } = skill;
+  const { title, description } = useSkillText()(skill);
   const change = useSkillSwitch(name);
   return (
     <li className="flex items-center gap-3 px-4 py-3">
-      <GraduationCap aria-hidden className={`size-5 shrink-0 ${enabled ? "text-accent" : "text-faint"}`} />
+      <SkillIcon name={name} enabled={enabled} />
       <div className="min-w-0 flex-1">
         <Link to="/skills/$name" params={{ name }} className="font-medium hover:underline">
-          {name}
+          {title}
         </Link>
+        {title !== name && <code className="ml-2 font-mono text-small text-faint">{name}</code>}
         <p className="line-clamp-2 text-small text-faint [overflow-wrap:anywhere]">{description}</p>
         {change.isError && (
           <p role="alert" className="text-small text-error">

@@ -327,3 +327,33 @@ test("a server without skills has no skills link", async () => {
   await screen.findByRole("link", { name: "Agents" });
   expect(screen.queryByRole("link", { name: "Skills" })).toBeNull();
 });
+
+test("the tests of a skill are run and each case has its result", async () => {
+  const withTests = { ...WHOLE, files: [...WHOLE.files, { path: "tests/deck.yaml", size: 20 }] };
+  let calls = 0;
+  show("/skills/deep-research", {
+    skill: async () => withTests,
+    testSkill: async () => {
+      calls += 1;
+      if (calls === 1) throw new ApiError("Conflict", 409, "tests of a skill are running already");
+      return {
+        cases: [
+          { name: "deck", passed: true, failures: [], outputs: [], seconds: 3.21 },
+          {
+            name: "notes",
+            passed: false,
+            failures: ["answer: expected 'x'"],
+            outputs: ["bash: ok"],
+            seconds: 1,
+          },
+        ],
+        problems: [],
+      };
+    },
+  });
+  await userEvent.click(await screen.findByRole("button", { name: "Run tests" }));
+  expect((await screen.findByRole("alert")).textContent).toContain("running already");
+  await userEvent.click(screen.getByRole("button", { name: "Run tests" }));
+  expect(await screen.findByText("1 of 2 passed")).toBeTruthy();
+  expect(screen.getByText("Answer: expected 'x'.")).toBeTruthy();
+});

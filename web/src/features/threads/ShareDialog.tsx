@@ -5,8 +5,10 @@ import { Link2, Trash2, X } from "lucide-react";
 import { useState } from "react";
 import type { Share } from "@/api/sharing";
 import { useLanguage, useStrings } from "@/i18n/context";
+import { formatMoment } from "@/i18n/format";
 import { sentence } from "@/i18n/i18n";
-import { useServer } from "@/state/server";
+import { useSharingStrings } from "@/i18n/sharing";
+import { useFeature, useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { CopyButton } from "@/ui/CopyButton";
 import { Dialog } from "@/ui/Dialog";
@@ -23,6 +25,7 @@ type Days = "7" | "30" | "any";
 
 export default function ShareDialog({ threadId, title, onClose }: Props) {
   const strings = useStrings();
+  const canShare = useFeature("sharing");
   return (
     <Dialog
       label={strings.shareThread(title)}
@@ -34,11 +37,31 @@ export default function ShareDialog({ threadId, title, onClose }: Props) {
         <IconButton icon={X} label={strings.close} onClick={onClose} />
       </div>
       <div className="flex flex-col gap-4 overflow-y-auto p-4">
-        <p className="text-soft">{strings.shareHint}</p>
-        <NewLink threadId={threadId} />
-        <Links threadId={threadId} />
+        {canShare ? (
+          <>
+            <p className="text-soft">{strings.shareHint}</p>
+            <NewLink threadId={threadId} />
+            <Links threadId={threadId} />
+          </>
+        ) : (
+          <SharingOff />
+        )}
       </div>
     </Dialog>
+  );
+}
+
+/** Says how to switch sharing on. */
+function SharingOff() {
+  const strings = useSharingStrings();
+  return (
+    <>
+      <p className="text-soft">{strings.off}</p>
+      <pre className="overflow-x-auto rounded-box bg-rail p-3 font-mono text-small">
+        {"sharing:\n  enabled: true"}
+      </pre>
+      <p className="text-small text-faint">{strings.offHint}</p>
+    </>
   );
 }
 
@@ -112,6 +135,7 @@ function Links({ threadId }: { threadId: string }) {
 }
 
 function LinkRow({ share, threadId }: { share: Share; threadId: string }) {
+  const sharing = useSharingStrings();
   const strings = useStrings();
   const language = useLanguage();
   const server = useServer();
@@ -120,14 +144,14 @@ function LinkRow({ share, threadId }: { share: Share; threadId: string }) {
     mutationFn: () => server.unshare(threadId, share.share_id),
     onSettled: () => queries.invalidateQueries({ queryKey: keyOf(threadId) }),
   });
-  const day = (moment: string) => new Date(moment).toLocaleDateString(language, { dateStyle: "medium" });
-  const exact = new Date(share.created_at).toLocaleString(language);
+  const day = (moment: string) => formatMoment(moment, language);
+  const exact = formatMoment(share.created_at, language);
   return (
     <li className="flex items-center gap-3 py-1 pr-1 pl-3">
       <Link2 aria-hidden className="size-4 shrink-0 text-faint" />
       <div className="min-w-0 flex-1" title={exact}>
         <div className="truncate">{strings.shareCreated(exact)}</div>
-        <div className="text-small text-faint">{ending.isError ? strings.shareFailed : endOf(share)}</div>
+        <div className="text-small text-faint">{ending.isError ? sharing.notRevoked : endOf(share)}</div>
       </div>
       <IconButton
         icon={Trash2}

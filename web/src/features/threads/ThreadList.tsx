@@ -1,14 +1,26 @@
 /** Thread list and navigation. */
 
 import { Link } from "@tanstack/react-router";
-import { Archive, Bot, Brain, GraduationCap, Search, Settings, SquarePen, Wrench } from "lucide-react";
-import { useState } from "react";
+import {
+  Archive,
+  Bot,
+  Brain,
+  ChartNoAxesColumn,
+  GraduationCap,
+  Search,
+  Settings,
+  SquarePen,
+  Wrench,
+} from "lucide-react";
+import { lazy, Suspense, useState } from "react";
 import { SearchHits } from "@/features/threads/SearchHits";
 import { Threads } from "@/features/threads/Threads";
 import { useStrings } from "@/i18n/context";
 import { useFeature } from "@/state/server";
 import { commandKey } from "@/ui/dom/commandKey";
 import { IconButton } from "@/ui/IconButton";
+
+const ProjectFolders = lazy(() => import("@/features/threads/ProjectFolders"));
 
 export function ThreadList() {
   const strings = useStrings();
@@ -17,6 +29,7 @@ export function ThreadList() {
   const hasSkills = useFeature("skills");
   const hasMemory = useFeature("memory");
   const hasTools = useFeature("mcp");
+  const countsTokens = useFeature("token_usage");
   return (
     <nav aria-label={strings.threads} className="flex h-full flex-col">
       <div className="flex h-12 shrink-0 items-center gap-2 px-5 font-semibold tracking-tight">
@@ -42,6 +55,11 @@ export function ThreadList() {
           />
         </div>
       </div>
+      {wanted === "" && !archived && (
+        <Suspense>
+          <ProjectFolders />
+        </Suspense>
+      )}
       <Threads wanted={wanted} archived={archived}>
         <SearchHits wanted={wanted} />
       </Threads>
@@ -68,6 +86,12 @@ export function ThreadList() {
             {strings.tools}
           </Link>
         )}
+        {countsTokens && (
+          <Link to="/usage" className={PLACE}>
+            <ChartNoAxesColumn aria-hidden className="size-4" />
+            {strings.workspace.usage}
+          </Link>
+        )}
         <Link to="/settings" className={PLACE}>
           <Settings aria-hidden className="size-4" />
           {strings.settings}
@@ -80,7 +104,7 @@ export function ThreadList() {
 function SearchField({ value, onChange }: { value: string; onChange: (value: string) => void }) {
   const strings = useStrings();
   return (
-    <label className="flex h-9 min-w-0 flex-1 items-center gap-2 rounded-box border border-transparent bg-tint px-3 focus-within:border-accent/60">
+    <label className="flex h-9 min-w-0 flex-1 items-center gap-2 rounded-box border border-transparent bg-tint-strong/60 px-3 focus-within:border-accent/60">
       <Search aria-hidden className="size-4 shrink-0 text-faint" />
       <input
         type="search"
@@ -101,4 +125,4 @@ function SearchField({ value, onChange }: { value: string; onChange: (value: str
 }
 
 const PLACE =
-  "flex h-9 items-center gap-2 rounded-box px-2 text-soft hover:bg-tint hover:text-ink aria-[current]:bg-tint-strong aria-[current]:text-ink";
+  "flex h-8 items-center gap-2 rounded-box px-2 pointer-coarse:h-11 text-soft hover:bg-tint hover:text-ink aria-[current]:bg-tint-strong aria-[current]:text-ink";

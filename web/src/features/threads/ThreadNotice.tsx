@@ -3,13 +3,28 @@
 import { useEffect } from "react";
 import { useStrings } from "@/i18n/context";
 import { useActions, usePage } from "@/state/context";
-import type { ThreadChange } from "@/state/page";
+import type { Notice as PageNotice, ThreadChange } from "@/state/page";
+import { usePanel } from "@/state/usePanel";
 
 const UNDO_FOR_MS = 6000;
 
 export function ThreadNotice() {
   const deleted = usePage((page) => page.deleted);
+  const notice = usePage((page) => page.notice);
+  if (notice !== null) return <PlainNotice key={notice.kind} notice={notice} />;
   return deleted === null ? <ChangeNotice /> : <DeletionNotice key={deleted.id} />;
+}
+
+function PlainNotice({ notice: { kind, detail } }: { notice: PageNotice }) {
+  const { workspace } = useStrings();
+  const actions = useActions();
+  useEffect(() => {
+    if (kind === "compacting") return; // replaced by its result
+    const timer = setTimeout(() => actions.notice(null), UNDO_FOR_MS);
+    return () => clearTimeout(timer);
+  }, [kind, actions]);
+  const text = detail === undefined ? workspace.notices[kind] : `${workspace.notices[kind]} ${detail}`;
+  return <Notice text={text} onUndo={undefined} />;
 }
 
 function DeletionNotice() {
@@ -51,21 +66,27 @@ function isFailure(kind: ThreadChange["kind"]): boolean {
 
 function Notice({ text, onUndo }: { text: string; onUndo: (() => void) | undefined }) {
   const strings = useStrings();
+  const { tab, isSheet } = usePanel();
+  const width = usePage((page) => page.preferences.panelWidth);
   return (
     <div
       role="status"
-      className="fixed bottom-24 left-4 z-40 flex h-11 animate-appear items-center gap-4 rounded-box bg-ink pr-2 pl-4 text-paper shadow-float"
+      // Centred in the column of the conversation, which ends where the panel begins.
+      style={{ right: tab !== null && !isSheet ? `${width}%` : 0 }}
+      className="pointer-events-none absolute bottom-32 left-0 z-40 flex animate-appear justify-center px-4"
     >
-      {text}
-      {onUndo && (
-        <button
-          type="button"
-          onClick={onUndo}
-          className="h-8 rounded-box px-2 font-medium underline underline-offset-4 focus-visible:outline-paper"
-        >
-          {strings.undo}
-        </button>
-      )}
+      <div className="pointer-events-auto flex h-11 items-center gap-4 rounded-box bg-ink pr-2 pl-4 text-paper shadow-float">
+        {text}
+        {onUndo && (
+          <button
+            type="button"
+            onClick={onUndo}
+            className="h-8 rounded-box px-2 font-medium underline underline-offset-4 focus-visible:outline-paper"
+          >
+            {strings.undo}
+          </button>
+        )}
+      </div>
     </div>
   );
 }

@@ -1,31 +1,50 @@
 /** Row of the thread list. */
 
 import { Link } from "@tanstack/react-router";
-import { Hand, MessageCircleQuestionMark, Pin } from "lucide-react";
+import { GitBranch, Hand, MessageCircleQuestionMark, Pin } from "lucide-react";
 import { type KeyboardEvent, useState } from "react";
 import { ThreadMenu } from "@/features/threads/ThreadMenu";
 import { useLanguage, useStrings } from "@/i18n/context";
-import { useActions } from "@/state/context";
-import type { Thread } from "@/state/threadList";
+import { formatMoment } from "@/i18n/format";
+import { useActions, usePage } from "@/state/context";
+import { type Thread, useThread } from "@/state/threadList";
 
 export function ThreadRow({ thread }: { thread: Thread }) {
   const strings = useStrings();
   const language = useLanguage();
   const [renaming, setRenaming] = useState(false);
   const title = thread.title ?? strings.untitled;
-  const exactTime = new Date(thread.updatedAt).toLocaleString(language);
+  const unread = usePage((page) => page.preferences.watched[thread.id] === "unread");
+  const exactTime = formatMoment(thread.updatedAt, language);
+  const origin = useThread(thread.branchedFrom);
+  const branched = origin && strings.workspace.branchedFrom(origin.title ?? strings.untitled);
   if (renaming) return <RenameField thread={thread} onDone={() => setRenaming(false)} />;
   return (
     <>
       <Link
         to="/threads/$threadId"
         params={{ threadId: thread.id }}
-        title={`${title}\n${exactTime}`}
+        title={[title, branched, exactTime].filter(Boolean).join("\n")}
         activeOptions={{ includeSearch: false }}
         onDoubleClick={() => setRenaming(true)}
-        className="flex h-9 items-center gap-2 rounded-box px-2 text-soft group-focus-within:pr-9 group-hover:pr-9 [@media(hover:none)]:pr-9 hover:bg-tint hover:text-ink aria-[current]:bg-tint-strong aria-[current]:text-ink"
+        className="flex h-full min-h-8 items-center gap-2 rounded-box px-2 text-soft group-focus-within:pr-9 group-hover:pr-9 [@media(hover:none)]:pr-9 hover:bg-tint hover:text-ink aria-[current]:bg-tint-strong aria-[current]:text-ink"
       >
-        <span className="truncate">{title}</span>
+        {thread.branchedFrom !== null && (
+          <GitBranch
+            aria-label={branched ?? strings.workspace.branch}
+            role="img"
+            className="size-3.5 shrink-0 text-faint"
+          />
+        )}
+        <span className={`truncate ${unread ? "font-semibold text-ink" : ""}`}>{title}</span>
+        {unread && (
+          <span
+            role="img"
+            aria-label={strings.workspace.unread}
+            title={strings.workspace.unread}
+            className="size-2 shrink-0 rounded-full bg-accent"
+          />
+        )}
         <Mark thread={thread} />
       </Link>
       <ThreadMenu thread={thread} title={title} onRename={() => setRenaming(true)} />
@@ -57,7 +76,7 @@ function Mark({ thread }: { thread: Thread }) {
   return thread.pinned ? <Pin aria-hidden className="ml-auto size-3.5 shrink-0 text-faint" /> : null;
 }
 
-function RenameField({ thread, onDone }: { thread: Thread; onDone: () => void }) {
+export function RenameField({ thread, onDone }: { thread: Thread; onDone: () => void }) {
   const strings = useStrings();
   const actions = useActions();
   const [title, setTitle] = useState(thread.title ?? "");
@@ -80,7 +99,7 @@ function RenameField({ thread, onDone }: { thread: Thread; onDone: () => void })
       onBlur={finish}
       maxLength={200}
       aria-label={strings.threadTitle}
-      className="h-9 w-full rounded-box border border-accent bg-raised px-2 outline-none"
+      className="h-full min-h-8 w-full rounded-box border border-accent bg-raised px-2 outline-none"
     />
   );
 }

@@ -1,5 +1,6 @@
 /** Virtualized, grouped thread list. */
 
+import { useNavigate } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useEffect, useMemo, useState } from "react";
 import { type Group, groupThreads } from "@/features/threads/days";
@@ -8,6 +9,9 @@ import { useStrings } from "@/i18n/context";
 import { useActions } from "@/state/context";
 import { type Thread, useThreads } from "@/state/threadList";
 import { Button } from "@/ui/Button";
+import { focusComposer } from "@/ui/dom/composerFocus";
+import { useMedia } from "@/ui/dom/useMedia";
+import { EmptyState } from "@/ui/states";
 
 interface Props {
   /** Title filter. */
@@ -21,6 +25,7 @@ export function Threads({ wanted, archived, children }: Props) {
   const strings = useStrings();
   const actions = useActions();
   const [area, setArea] = useState<HTMLDivElement | null>(null);
+  const navigate = useNavigate();
   const threads = useThreads();
   const listed = threads.phase === "ready" ? threads.value : NOTHING;
   const rows = useMemo(() => rowsOf(listed, wanted, archived), [listed, wanted, archived]);
@@ -37,7 +42,21 @@ export function Threads({ wanted, archived, children }: Props) {
     );
   } else if (rows.length === 0) {
     const nothing = archived ? strings.noArchived : strings.noThreads;
-    body = <p className="p-2 text-small text-faint">{wanted === "" ? nothing : strings.noMatchingTitles}</p>;
+    body =
+      wanted === "" && !archived ? (
+        <EmptyState text={nothing} small>
+          <Button
+            onClick={async () => {
+              await navigate({ to: "/" });
+              focusComposer();
+            }}
+          >
+            {strings.startThread}
+          </Button>
+        </EmptyState>
+      ) : (
+        <p className="p-2 text-small text-faint">{wanted === "" ? nothing : strings.noMatchingTitles}</p>
+      );
   } else body = <Rows rows={rows} area={area} />;
   return (
     <div ref={setArea} className="min-h-0 flex-1 overflow-y-auto px-3 pb-3">
@@ -53,13 +72,17 @@ type Row =
   | { readonly kind: "heading"; readonly name: Group["name"] }
   | { readonly kind: "thread"; readonly thread: Thread };
 
-const HEIGHT = { heading: 32, thread: 36 } as const;
+const HEIGHT = { heading: 32, thread: 32 } as const;
+const TOUCH_HEIGHT = { heading: 32, thread: 44 } as const;
 
-/** Flat list of headings and threads. */
+/** Flat list of headings and threads. Threads of projects are in the folders of these, unless one searches. */
 function rowsOf(threads: readonly Thread[], wanted: string, archived: boolean): readonly Row[] {
   const sought = wanted.trim().toLocaleLowerCase();
   const shown = threads.filter(
-    (thread) => thread.archived === archived && (thread.title ?? "").toLocaleLowerCase().includes(sought),
+    (thread) =>
+      thread.archived === archived &&
+      (thread.projectId === null || archived || sought !== "") &&
+      (thread.title ?? "").toLocaleLowerCase().includes(sought),
   );
   return groupThreads(shown, new Date()).flatMap((group): Row[] => [
     { kind: "heading", name: group.name },
@@ -69,10 +92,11 @@ function rowsOf(threads: readonly Thread[], wanted: string, archived: boolean): 
 
 function Rows({ rows, area }: { rows: readonly Row[]; area: HTMLDivElement | null }) {
   const strings = useStrings();
+  const heights = useMedia("(pointer: coarse)") ? TOUCH_HEIGHT : HEIGHT;
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => area,
-    estimateSize: (index) => HEIGHT[rows[index]?.kind ?? "thread"],
+    estimateSize: (index) => heights[rows[index]?.kind ?? "thread"],
     getItemKey: (index) => keyOf(rows[index]),
     overscan: 8,
   });
@@ -80,7 +104,7 @@ function Rows({ rows, area }: { rows: readonly Row[]; area: HTMLDivElement | nul
   useMoreAtEnd((items.at(-1)?.index ?? 0) >= rows.length - 1);
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: other rows have other heights
-  useEffect(() => virtual.measure(), [rows]);
+  useEffect(() => virtual.measure(), [rows, heights]);
 
   return (
     <ul style={{ height: virtual.getTotalSize() }} className="relative">

@@ -12,6 +12,8 @@ function thread(id: string, at: Date, pinned = false): Thread {
     pinned,
     archived: false,
     waitsFor: null,
+    projectId: null,
+    branchedFrom: null,
   };
 }
 

@@ -155,16 +155,16 @@ test("the palette finds threads and commands with the keyboard", async () => {
   const { paths, saved } = showPage(gateway);
   await screen.findByRole("link", { name: "Rome by train" });
   await userEvent.keyboard("{Control>}k{/Control}");
-  const field = screen.getByRole("combobox", { name: "Command palette" });
+  const field = await screen.findByRole("combobox", { name: "Command palette" });
   await userEvent.type(field, "rome{Enter}");
   expect(paths).toEqual(["/threads/t1"]);
 
   await userEvent.keyboard("{Control>}k{/Control}");
-  await userEvent.type(screen.getByRole("combobox"), "theme{ArrowDown}{ArrowDown}{Enter}");
+  await userEvent.type(await screen.findByRole("combobox"), "theme{ArrowDown}{ArrowDown}{Enter}");
   expect(saved()?.theme).toBe("dark");
 
   await userEvent.keyboard("{Control>}k{/Control}");
-  await userEvent.type(screen.getByRole("combobox"), "no such thing");
+  await userEvent.type(await screen.findByRole("combobox"), "no such thing");
   expect(screen.getByText("No results")).toBeTruthy();
 });
 

@@ -3,6 +3,7 @@
 import { useQuery } from "@tanstack/react-query";
 import type { Outcome, Policy, Rule } from "@/api/tools";
 import { useToolStrings } from "@/features/tools/useTools";
+import { useStrings } from "@/i18n/context";
 import { sentence } from "@/i18n/i18n";
 import { useServer } from "@/state/server";
 import { ErrorState, LoadingState } from "@/ui/states";
@@ -52,6 +53,7 @@ const LOOKS: Readonly<Record<Outcome, string>> = {
 
 function Row({ rule }: { rule: Rule }) {
   const strings = useToolStrings();
+  const reasons: Readonly<Record<string, string>> = useStrings().policyReasons;
   return (
     <li className="px-4 py-2">
       <p className="flex flex-wrap items-baseline gap-x-3">
@@ -61,7 +63,9 @@ function Row({ rule }: { rule: Rule }) {
           {rule.is_shipped ? strings.shipped : strings.yours}
         </span>
       </p>
-      <p className="text-small text-soft [overflow-wrap:anywhere]">{sentence(rule.reason)}</p>
+      <p className="text-small text-soft [overflow-wrap:anywhere]">
+        {rule.is_shipped ? (reasons[rule.name] ?? sentence(rule.reason)) : sentence(rule.reason)}
+      </p>
       <details className="text-small">
         <summary className="cursor-pointer text-faint">{strings.conditions}</summary>
         <pre className="mt-1 overflow-x-auto rounded-box bg-rail p-2 font-mono whitespace-pre-wrap [overflow-wrap:anywhere]">

@@ -4,10 +4,10 @@ import { useSearch } from "@tanstack/react-router";
 import type { McpServer } from "@/api/tools";
 import { useServerChange, useToolStrings } from "@/features/tools/useTools";
 import { useLanguage } from "@/i18n/context";
+import { formatMoment } from "@/i18n/format";
 import { sentence } from "@/i18n/i18n";
 import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
-import { exactTime } from "@/ui/RelativeTime";
 
 export function ServerLogin({ server: { name, login, enabled } }: { server: McpServer }) {
   const strings = useToolStrings();
@@ -29,7 +29,7 @@ export function ServerLogin({ server: { name, login, enabled } }: { server: McpS
             {login.issuer !== null && ` ${strings.at(login.issuer)}`}
             {isIn &&
               login.expires_at !== null &&
-              ` ${strings.until} ${exactTime(login.expires_at, language)}`}
+              ` ${strings.until} ${formatMoment(login.expires_at, language)}`}
           </p>
         </div>
         {isIn ? (

@@ -87,7 +87,7 @@ function ServerStatus({ server, onEdit }: { server: McpServer; onEdit: () => voi
         {server.since !== null && (
           <>
             {" · "}
-            {strings.since} <RelativeTime at={server.since} />
+            <RelativeTime at={server.since} />
           </>
         )}
         {" · "}

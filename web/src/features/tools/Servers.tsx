@@ -8,8 +8,9 @@ import { ServerError, ServerState } from "@/features/tools/ServerState";
 import { SERVERS, useServerSwitch, useToolStrings, watchWhile } from "@/features/tools/useTools";
 import { sentence } from "@/i18n/i18n";
 import { useServer } from "@/state/server";
+import { buttonLook } from "@/ui/Button";
 import { Switch } from "@/ui/Switch";
-import { ErrorState, LoadingState } from "@/ui/states";
+import { EmptyState, ErrorState, LoadingState } from "@/ui/states";
 
 export function Servers() {
   const strings = useToolStrings();
@@ -52,7 +53,14 @@ function List() {
   if (servers.isError) {
     return <ErrorState text={strings.serversUnavailable} onRetry={() => void servers.refetch()} />;
   }
-  if (servers.data.length === 0) return <p className="text-faint">{strings.noServers}</p>;
+  if (servers.data.length === 0)
+    return (
+      <EmptyState text={strings.noServers}>
+        <Link to="/tools" search={{ adding: true }} className={buttonLook()}>
+          {strings.add}
+        </Link>
+      </EmptyState>
+    );
   return (
     <ul aria-label={strings.servers} className="divide-y divide-line rounded-box border border-line">
       {servers.data.map((each) => (

@@ -6,6 +6,7 @@ import type { Server } from "@/api/server";
 import type { McpServer, Pin, Tool } from "@/api/tools";
 import { BadLine, changedNames, draftOf, entryOf } from "@/features/tools/entry";
 import { serverSearch, toolsSearch } from "@/features/tools/search";
+import { argumentsOf, fieldsOf } from "@/features/tools/trialFields";
 import { fakeGateway } from "@/testing/gateway";
 import { showPage } from "@/testing/page";
 
@@ -20,7 +21,14 @@ const WEATHER: McpServer = {
   notes: [],
   since: "2026-01-01T10:00:00Z",
   tools: [
-    { name: "forecast", title: "Forecast", description: "Rain?", input_schema: { a: 1 }, read_only: true },
+    {
+      name: "forecast",
+      title: "Forecast",
+      description: "Rain?",
+      input_schema: { a: 1 },
+      read_only: true,
+      enabled: true,
+    },
   ],
   changed_tools: [],
   resources: [],
@@ -35,6 +43,7 @@ const FETCH: Tool = {
   brings_untrusted: true,
   reaches_out: true,
   needs_approval: true,
+  group: "web",
 };
 
 function show(path: string, server: Partial<Server> = {}) {
@@ -79,7 +88,7 @@ test("servers, rules and tools are listed", async () => {
   expect((await screen.findByRole("alert")).textContent).toContain("Line 3: not JSON.");
   const rules = await screen.findByRole("region", { name: "Approval rules" });
   expect(rules.textContent).toContain("Ask firstnew-address");
-  expect(rules.textContent).toContain("This was put together.");
+  expect(rules.textContent).toContain("The agent composed this address.");
   expect(rules.textContent).toContain("Default: allow");
   const web = await screen.findByRole("region", { name: "Web" });
   expect(web.textContent).toContain("Requires approval");
@@ -197,6 +206,105 @@ test("a single pasted server is opened", async () => {
   await userEvent.paste(PASTED);
   await userEvent.click(screen.getByRole("button", { name: "Add servers" }));
   await waitFor(() => expect(paths.at(-1)).toBe("/tools/time"));
+});
+
+test("a preview names the problem of each pasted server and masks secrets", async () => {
+  const sent: unknown[] = [];
+  show("/tools?adding=true", {
+    previewMcpServers: async () => [
+      {
+        name: "time",
+        entry: { command: "uvx", args: ["mcp-server-time"], env: { KEY: "********" } },
+        replaces: true,
+        problem: null,
+      },
+      { name: "docs", entry: { url: "https://docs.example/mcp" }, replaces: false, problem: null },
+      { name: "bad", entry: {}, replaces: false, problem: "needs 'command' or 'url'" },
+    ],
+    importMcpServers: async (...given) => {
+      sent.push(given);
+      return { mcp_servers: { time: TIME }, problem: null };
+    },
+  });
+  await userEvent.click(await screen.findByRole("radio", { name: "Paste JSON" }));
+  await userEvent.click(screen.getByRole("button", { name: "Postgres" }));
+  const field = screen.getByRole<HTMLTextAreaElement>("textbox", { name: "Configuration" });
+  expect(JSON.parse(field.value).mcpServers.postgres.command).toBe("uvx");
+  await userEvent.click(field);
+  await userEvent.clear(field);
+  await userEvent.paste(PASTED);
+  const found = await screen.findByRole("region", { name: "Servers found" });
+  expect(found.textContent).toContain("uvx mcp-server-timeKEY=********");
+  expect(found.textContent).toContain("Needs 'command' or 'url'.");
+  expect(screen.getByRole<HTMLInputElement>("checkbox", { name: "Add bad" }).disabled).toBe(true);
+  await userEvent.click(screen.getByRole("checkbox", { name: "Add docs" }));
+  await userEvent.click(await screen.findByRole("button", { name: "Add 1 server" }));
+  await waitFor(() => expect(sent).toEqual([[PASTED, ["time"]]]));
+});
+
+const SCHEMA = {
+  properties: {
+    place: { type: "string", description: "Where" },
+    days: { anyOf: [{ type: "integer" }, { type: "null" }], default: 3 },
+    unit: { type: "string", enum: ["C", "F"] },
+    exact: { type: "boolean" },
+    filter: { type: "object" },
+  },
+  required: ["place"],
+};
+
+test("the fields of a schema give arguments, and empty ones are left out", () => {
+  const fields = fieldsOf(SCHEMA);
+  expect(fields.map(({ kind }) => kind)).toEqual(["text", "number", "text", "boolean", "json"]);
+  expect(argumentsOf(fields, { place: "Oslo", days: "2", exact: "false", filter: '{"a":[1]}' })).toEqual({
+    args: { place: "Oslo", days: 2, exact: false, filter: { a: [1] } },
+    problems: {},
+  });
+  expect(argumentsOf(fields, { days: "many", filter: "{" }).problems).toEqual({
+    place: "needed",
+    days: "badNumber",
+    filter: "badJson",
+  });
+  expect(fieldsOf({ properties: ["nonsense"], required: 3 })).toEqual([]);
+});
+
+test("a tool is tried after the approval that the rules want, and switched off", async () => {
+  const calls: unknown[] = [];
+  const switched: unknown[] = [];
+  const [forecast] = WEATHER.tools;
+  if (forecast === undefined) throw new Error("no tool");
+  const weather = { ...WEATHER, tools: [{ ...forecast, input_schema: SCHEMA }] };
+  show("/tools/weather", {
+    mcpServer: async () => weather,
+    tryMcpTool: async (...call) => {
+      calls.push(call);
+      const outcome = calls.length === 1 ? "ask" : "done";
+      const reasons = [{ code: "another-server", message: "untrusted content" }];
+      return { outcome, text: "Rain in Oslo", reasons, seconds: 0.4, is_truncated: false };
+    },
+    switchMcpTool: async (...change) => {
+      switched.push(change);
+      throw new ApiError("InvalidRequest", 422, "the file is locked");
+    },
+  });
+  await userEvent.click(await screen.findByRole("button", { name: "Try forecast" }));
+  await userEvent.click(screen.getByRole("button", { name: "Run" }));
+  expect(screen.getByText("Required")).toBeTruthy();
+  expect(calls).toEqual([]);
+  await userEvent.type(screen.getByRole("textbox", { name: "place (required)" }), "Oslo");
+  await userEvent.click(screen.getByRole("button", { name: "Run" }));
+  expect((await screen.findByRole("alert")).textContent).toContain("untrusted content from elsewhere");
+  await userEvent.click(screen.getByRole("button", { name: "Approve and run" }));
+  expect((await screen.findByRole("status", { name: "Result" })).textContent).toContain("Rain in Oslo");
+  expect(calls).toEqual([
+    ["weather", "forecast", { place: "Oslo", days: 3 }, false],
+    ["weather", "forecast", { place: "Oslo", days: 3 }, true],
+  ]);
+  const toggle = screen.getByRole("switch", { name: "Offer forecast to agents" });
+  await userEvent.click(toggle);
+  expect((await screen.findByRole("alert")).textContent).toContain("The file is locked.");
+  expect(toggle.getAttribute("aria-checked")).toBe("true");
+  expect(switched).toEqual([["weather", "forecast", false]]);
 });
 
 test("new and replaced entries are found", () => {

@@ -54,3 +54,26 @@ export function useServerSwitch(name: string) {
     },
   };
 }
+
+/** Offers a tool to agents or not; optimistic, reverted on error. */
+export function useToolSwitch(name: string, tool: string) {
+  const server = useServer();
+  const queries = useQueryClient();
+  const show = (enabled: boolean) =>
+    queries.setQueryData<McpServer>(
+      [...SERVERS, "server", name],
+      (one) =>
+        one && {
+          ...one,
+          tools: one.tools.map((each) => (each.name === tool ? { ...each, enabled } : each)),
+        },
+    );
+  const change = useServerChange((enabled: boolean) => server.switchMcpTool(name, tool, enabled));
+  return {
+    problem: change.error?.message ?? null,
+    flip: (enabled: boolean) => {
+      show(enabled);
+      change.mutate(enabled, { onError: () => show(!enabled) });
+    },
+  };
+}

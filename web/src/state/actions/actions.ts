@@ -7,12 +7,18 @@ import { modelChoice, type PreferenceActions, preferenceActions } from "@/state/
 import { createRunReader } from "@/state/actions/runReader";
 import { type ThreadActions, threadActions } from "@/state/actions/threadActions";
 import { type TurnActions, turnActions } from "@/state/actions/turnActions";
+import { leaveTemporary, type WorkspaceActions, workspaceActions } from "@/state/actions/workspaceActions";
 import { MODELS_KEY, modelsQuery } from "@/state/models";
 import type { Connecting } from "@/state/page";
 import { SANDBOX_KEY, sandboxQuery } from "@/state/sandbox";
 import type { Thread } from "@/state/threadList";
 
-export interface Actions extends ConversationActions, PreferenceActions, ThreadActions, TurnActions {
+export interface Actions
+  extends ConversationActions,
+    PreferenceActions,
+    ThreadActions,
+    TurnActions,
+    WorkspaceActions {
   /** Load the initial data. */
   start(): Promise<void>;
   /** Start a thread with a custom agent, or one that creates an agent. */
@@ -38,8 +44,10 @@ export function createActions(dependencies: Dependencies): Actions {
     ...preferenceActions(dependencies),
     ...conversation,
     ...turns,
+    ...workspaceActions(dependencies, models, reader, conversation.reload),
 
     async start() {
+      leaveTemporary(dependencies, get().threadId);
       await Promise.all([
         queries.prefetchQuery(modelsQuery(gateway)),
         queries.prefetchQuery(sandboxQuery(gateway)),

@@ -11,6 +11,7 @@ import type { Dependencies } from "@/state/actions/dependencies";
 import type { ModelChoice } from "@/state/actions/preferenceActions";
 import type { RunReader } from "@/state/actions/runReader";
 import type { ThreadActions } from "@/state/actions/threadActions";
+import { leaveTemporary } from "@/state/actions/workspaceActions";
 import { rememberMode, settingsFor } from "@/state/modes";
 import { currentDraft, currentMode, type Page } from "@/state/page";
 import { toProblem } from "@/state/queries";
@@ -22,6 +23,8 @@ export interface SendSettings {
   readonly files?: readonly SentFile[];
   /** Effect on the active run, if there is one. */
   readonly strategy?: MultitaskStrategy;
+  /** Stays in the context when the thread is summarized. */
+  readonly pinned?: boolean;
 }
 
 export interface ConversationActions {
@@ -57,6 +60,7 @@ export function conversationActions(
     // Update the store first so that the URL listener has nothing to do.
     reader.leave();
     dispatch({ type: "visited", threadId, isListed: threads.isListed(threadId) });
+    leaveTemporary(dependencies, threadId);
     if (how === "push") pushPath(pathOf(threadId));
     await reload();
   }
@@ -138,6 +142,7 @@ export function conversationActions(
     const mode = currentMode(get());
     reader.leave();
     dispatch({ type: "visited", threadId, isListed: false });
+    dependencies.temporary.set(get().temporaryId);
     pushPath(pathOf(threadId));
     dispatch({ type: "opened" });
     const modes = rememberMode(get().preferences.modes, threadId, mode);
@@ -148,7 +153,10 @@ export function conversationActions(
 
   function starting(threadId: string, run: NewRun): RunSource {
     return {
-      connect: (until) => gateway.startRun(threadId, run, until),
+      async connect(until) {
+        if (get().temporaryId === threadId) await gateway.makeTemporary(threadId);
+        return gateway.startRun(threadId, run, until);
+      },
       rejoin: (runId, after, until) => gateway.joinRun(threadId, runId, after, until),
     };
   }
@@ -226,11 +234,18 @@ export function conversationActions(
 
     draft: (text) => dispatch({ type: "draftChanged", text }),
 
-    async send(text, { planMode = false, files = [], strategy } = {}) {
+    async send(text, { planMode = false, files = [], strategy, pinned = false } = {}) {
       if ((text.trim() === "" && files.length === 0) || !(await readyToSend())) return;
       const { conversation, preferences } = get();
       const settings = settingsOf(get(), models.current());
-      const run = { messageId: newId(), text, files, ...settings, planMode: planMode || settings.planMode };
+      const run = {
+        messageId: newId(),
+        text,
+        files,
+        pinned,
+        ...settings,
+        planMode: planMode || settings.planMode,
+      };
       if (isActive(conversation.run)) return add(run, strategy ?? preferences.strategy);
       const where = await selectedCheckpoint();
       if (where === null) return submit(run);

@@ -18,6 +18,8 @@ export interface Dependencies {
   /** Push a path onto the browser history. */
   readonly pushPath: (path: string) => void;
   readonly savePreferences: (preferences: Preferences) => void;
+  /** Temporary thread of this tab, kept across a page reload. */
+  readonly temporary: { get(): string | null; set(threadId: string | null): void };
   /** Thread being deleted, kept across a page reload. */
   readonly deleting: { get(): string | null; set(threadId: string | null): void };
 }

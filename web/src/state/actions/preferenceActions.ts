@@ -3,13 +3,10 @@
 import type { ModelInfo, ModelsAnswer } from "@/api/wire";
 import type { Dependencies } from "@/state/actions/dependencies";
 import { MODELS_KEY, modelsQuery, selectModel } from "@/state/models";
-import { rememberFor } from "@/state/modes";
 import type { Preferences } from "@/state/preferences";
 
 export interface PreferenceActions {
   prefer(change: Partial<Preferences>): void;
-  /** Allow a tool in the open thread without asking again. */
-  allowInThread(tool: string): void;
 }
 
 /** The model of the next message, for other actions. */
@@ -27,13 +24,6 @@ export function preferenceActions({ store, savePreferences }: Dependencies): Pre
 
   return {
     prefer,
-
-    allowInThread(tool) {
-      const { threadId, preferences } = store.get();
-      if (threadId === null) return;
-      const names = new Set([...(preferences.allowedTools[threadId] ?? []), tool]);
-      prefer({ allowedTools: rememberFor(preferences.allowedTools, threadId, [...names]) });
-    },
   };
 }
 

@@ -119,11 +119,14 @@ export function threadActions(dependencies: Dependencies): ThreadActions {
       dispatch({ type: "threadChanged", change: { kind: "unexported", before } }),
 
     touch(threadId, status) {
+      if (threadId === get().temporaryId) return;
       const known = list().threads.find(({ id }) => id === threadId);
       const { renamed = false, pinned = false, archived = false } = known ?? {};
+      const { projectId = null, branchedFrom = null } = known ?? {};
       const title = renamed && known ? known.title : knownTitle(get(), known);
       const updatedAt = new Date(now()).toISOString();
-      const thread = { id: threadId, title, updatedAt, status, renamed, pinned, archived, waitsFor: null };
+      const kept = { renamed, pinned, archived, projectId, branchedFrom };
+      const thread = { id: threadId, title, updatedAt, status, ...kept, waitsFor: null };
       update((threads) => [thread, ...withoutThread(threads, threadId)]);
     },
 

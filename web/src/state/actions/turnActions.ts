@@ -14,8 +14,8 @@ export interface TurnActions {
   regenerate(messageId: string): Promise<void>;
   /** Replace a user message and continue from there. */
   edit(messageId: string, text: string): Promise<void>;
-  /** Copy the conversation up to a message into a new thread; a user message becomes the draft. */
-  branch(messageId: string): Promise<void>;
+  /** Copy the conversation up to a message into a new thread with this title; a user message becomes the draft. */
+  branch(messageId: string, title: string | null): Promise<void>;
   /** Load the subagent events of a run this page did not stream. */
   loadSubagentTasks(runId: string): Promise<void>;
   /** Select another version at a fork. */
@@ -109,7 +109,7 @@ export function turnActions(
       });
     },
 
-    async branch(messageId) {
+    async branch(messageId, title) {
       const { threadId, conversation } = get();
       const message = conversation.settled.get(messageId);
       if (threadId === null || message?.runId == null || isActive(conversation.run)) return;
@@ -118,7 +118,7 @@ export function turnActions(
       const where = own ? gateway.beginningOf : gateway.endOf;
       const checkpoint = await where(threadId, message.runId);
       if (checkpoint === null || signal.aborted) return;
-      const copy = await gateway.copyThread(threadId, checkpoint);
+      const copy = await gateway.copyThread(threadId, checkpoint, { title });
       if (signal.aborted) return;
       await Promise.all([open(copy), threads.refreshThreads()]);
       if (own && get().threadId === copy) dispatch({ type: "draftChanged", text: message.text });

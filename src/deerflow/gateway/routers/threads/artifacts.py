@@ -24,8 +24,16 @@ from deerflow.domain.files import OUTPUTS
 from deerflow.domain.identity import Principal
 from deerflow.domain.threads import ThreadRecord
 from deerflow.gateway.dependencies import CurrentUser, HarnessDep
-from deerflow.gateway.files import Conditions, file_headers, file_response
+from deerflow.gateway.files import (
+    HEADERS,
+    Conditions,
+    file_headers,
+    file_response,
+    format_etag,
+    is_not_modified,
+)
 from deerflow.harness import Harness
+from deerflow.sandbox.previews.previews import AnyPreview
 
 MAX_PATHS = 1000
 SHA256 = "^[0-9a-f]{64}$"
@@ -43,6 +51,10 @@ PICTURE: dict[int | str, dict[str, Any]] = {
     200: {"description": "The thumbnail.", "content": {"image/webp": BINARY}},
     304: {"description": "Not modified."},
     422: {"description": "No thumbnail can be made; `detail` says why."},
+}
+PREVIEW: dict[int | str, dict[str, Any]] = {
+    304: {"description": "Not modified."},
+    422: {"description": "There is no preview; `error` and `detail` say why."},
 }
 ZIP: dict[int | str, dict[str, Any]] = {200: {"description": "The zip file.", "content": {"application/zip": BINARY}}}
 
@@ -140,6 +152,24 @@ async def get_thumbnail(
     """Get a WebP thumbnail of a PNG, JPEG, GIF or WebP, rendered in the thread's sandbox."""
     drawn = await harness.artifacts.thumbnail(thread_id, user, f"/{path}", size)
     return await file_response(drawn, wanted)
+
+
+@router.get(
+    "/file-previews/{path:file}", response_model=AnyPreview, responses=PREVIEW, summary="Preview an Office file"
+)
+async def get_file_preview(
+    thread_id: str, path: ArtifactPath, harness: HarnessDep, user: CurrentUser, wanted: RequestConditions
+) -> Response:
+    """Get slides as pictures, the text of a document, the cells of a workbook, or the files of a zip archive.
+
+    The file is parsed in the thread's sandbox.
+    """
+    preview = await harness.artifacts.preview(thread_id, user, f"/{path}")
+    etag = format_etag(preview.tag, is_settled=True)
+    headers = {**HEADERS, "ETag": etag}
+    if is_not_modified(wanted, etag):
+        return Response(status_code=304, headers=headers)
+    return Response(preview.content, media_type="application/json", headers=headers)
 
 
 @router.put("/artifacts/{path:file}", summary="Edit a text file")

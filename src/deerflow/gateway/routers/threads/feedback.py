@@ -1,4 +1,4 @@
-"""Feedback on runs: /threads/{thread_id}/runs/{run_id}/feedback."""
+"""Decisions of users in a thread: feedback on its runs, and permissions of tools (/threads/{thread_id}/permissions)."""
 
 from datetime import datetime
 from typing import Annotated
@@ -8,8 +8,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from deerflow.domain import runs as domain
 from deerflow.gateway.dependencies import CurrentUser, HarnessDep
+from deerflow.services.user_data import GrantedPermission
 
-router = APIRouter(prefix="/threads/{thread_id}/runs/{run_id}/feedback", tags=["feedback"])
+router = APIRouter(prefix="/threads/{thread_id}", tags=["feedback"])
+permissions_router = APIRouter(prefix="/threads/{thread_id}/permissions", tags=["permissions"])
 
 
 class GiveFeedback(BaseModel):
@@ -50,7 +52,7 @@ class FeedbackStats(BaseModel):
     negative: int
 
 
-@router.put("", summary="Rate a run")
+@router.put("/runs/{run_id}/feedback", summary="Rate a run")
 async def put_feedback(
     thread_id: str, run_id: str, body: GiveFeedback, harness: HarnessDep, user: CurrentUser
 ) -> Feedback:
@@ -59,7 +61,7 @@ async def put_feedback(
     return Feedback.from_domain(given)
 
 
-@router.post("", status_code=201, summary="Rate a run once")
+@router.post("/runs/{run_id}/feedback", status_code=201, summary="Rate a run once")
 async def add_feedback(
     thread_id: str, run_id: str, body: GiveFeedback, harness: HarnessDep, user: CurrentUser
 ) -> Feedback:
@@ -69,13 +71,19 @@ async def add_feedback(
     return Feedback.from_domain(given)
 
 
-@router.get("", summary="List the feedback on a run")
+@router.get("/runs/{run_id}/feedback", summary="List the feedback on a run")
 async def list_feedback(thread_id: str, run_id: str, harness: HarnessDep, user: CurrentUser) -> list[Feedback]:
     """List the feedback on a run and its messages, oldest first."""
     return [Feedback.from_domain(given) for given in await harness.resources.feedback.list(thread_id, run_id, user)]
 
 
-@router.get("/stats", summary="Get feedback statistics of a run")
+@router.get("/feedback", summary="List the feedback in a thread")
+async def list_thread_feedback(thread_id: str, harness: HarnessDep, user: CurrentUser) -> list[Feedback]:
+    """List the feedback on all runs of a thread, oldest first."""
+    return [Feedback.from_domain(given) for given in await harness.resources.feedback.list_thread(thread_id, user)]
+
+
+@router.get("/runs/{run_id}/feedback/stats", summary="Get feedback statistics of a run")
 async def get_stats(thread_id: str, run_id: str, harness: HarnessDep, user: CurrentUser) -> FeedbackStats:
     """Get the number of ratings of each kind."""
     return FeedbackStats.model_validate(
@@ -83,15 +91,60 @@ async def get_stats(thread_id: str, run_id: str, harness: HarnessDep, user: Curr
     )
 
 
-@router.delete("", status_code=204, summary="Delete all feedback on a run")
+@router.delete("/runs/{run_id}/feedback", status_code=204, summary="Delete all feedback on a run")
 async def delete_all_feedback(thread_id: str, run_id: str, harness: HarnessDep, user: CurrentUser) -> None:
     """Delete all your feedback on a run."""
     await harness.resources.feedback.delete(thread_id, run_id, user)
 
 
-@router.delete("/{feedback_id}", status_code=204, summary="Delete feedback")
+@router.delete("/runs/{run_id}/feedback/{feedback_id}", status_code=204, summary="Delete feedback")
 async def delete_feedback(
     thread_id: str, run_id: str, feedback_id: str, harness: HarnessDep, user: CurrentUser
 ) -> None:
     """Delete one of your feedback entries on a run."""
     await harness.resources.feedback.delete(thread_id, run_id, user, feedback_id)
+
+
+class Permission(BaseModel):
+    """Tool calls that you have allowed in a thread without being asked again."""
+
+    permission_id: str
+    tool: str
+    rule: str
+    """Rule that would ask; empty if every call of the tool needs approval."""
+    hosts: list[str]
+    """Hosts of the URLs in the arguments; calls with others are still asked about."""
+    created_at: datetime
+
+    @classmethod
+    def from_domain(cls, given: GrantedPermission) -> "Permission":
+        permission = given.permission
+        return cls(
+            permission_id=given.permission_id,
+            tool=permission.tool,
+            rule=permission.rule,
+            hosts=[*permission.hosts],
+            created_at=given.created_at,
+        )
+
+
+class Permissions(BaseModel):
+    """Permissions of a thread."""
+
+    permissions: list[Permission]
+
+
+@permissions_router.get("", summary="List what is allowed in a thread")
+async def list_permissions(thread_id: str, harness: HarnessDep, user: CurrentUser) -> Permissions:
+    """List the tool calls that you have allowed in a thread, oldest first.
+
+    They are granted by a decision `{"type": "approve", "scope": "thread"}`, and deleted with the thread.
+    """
+    found = await harness.resources.permissions.list(thread_id, user)
+    return Permissions(permissions=[Permission.from_domain(given) for given in found])
+
+
+@permissions_router.delete("/{permission_id}", status_code=204, summary="Revoke a permission")
+async def revoke_permission(thread_id: str, permission_id: str, harness: HarnessDep, user: CurrentUser) -> None:
+    """Revoke a permission; the next such call needs approval again, also of an active run."""
+    await harness.resources.permissions.revoke(thread_id, user, permission_id)

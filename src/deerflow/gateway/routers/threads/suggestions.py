@@ -1,4 +1,4 @@
-"""Prompt suggestions and rewriting: /threads/{thread_id}/suggestions, /suggestions/config and /input-polish."""
+"""Model calls besides runs: /threads/{thread_id}/suggestions, /threads/{thread_id}/compact and /input-polish."""
 
 from typing import Annotated
 
@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from deerflow.gateway.dependencies import CurrentUser, HarnessDep
+from deerflow.services.prompt_assistance import CompactionStatus
 
 router = APIRouter(tags=["suggestions"])
 
@@ -41,6 +42,24 @@ class SuggestionsSettings(BaseModel):
     max_suggestions: int
 
 
+class Compact(BaseModel):
+    """Body of a compaction; optional."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"model_name": None}})
+
+    model_name: Annotated[str | None, Field(max_length=255)] = None
+
+
+class Compacted(BaseModel):
+    """Number of messages that were summarized, and estimated tokens; if none was, `reason` says why."""
+
+    status: CompactionStatus
+    summarized: int
+    tokens_before: int
+    tokens_after: int
+    reason: str | None
+
+
 class Polish(BaseModel):
     """Prompt to rewrite."""
 
@@ -69,6 +88,18 @@ async def suggest(thread_id: str, body: Suggest, harness: HarnessDep, user: Curr
     messages = [message.model_dump() for message in body.messages] if body.messages is not None else None
     found = await harness.resources.suggestions.suggest(thread_id, user, body.n, messages, body.model_name)
     return Suggestions(suggestions=list(found.suggestions), reason=found.reason)
+
+
+@router.post("/threads/{thread_id}/compact", summary="Summarize earlier messages")
+async def compact(thread_id: str, harness: HarnessDep, user: CurrentUser, body: Compact | None = None) -> Compacted:
+    """Replace all but the latest exchange in the agent's context by a summary; 409 while a run is active.
+
+    The messages themselves are kept. If the model fails, nothing is changed.
+    """
+    name = body.model_name if body else None
+    if name is not None:
+        harness.core.agents.model_card(name, user.user_id)
+    return Compacted.model_validate(await harness.compaction.compact(thread_id, user, name), from_attributes=True)
 
 
 @router.get("/suggestions/config", summary="Get the settings of follow-up questions")

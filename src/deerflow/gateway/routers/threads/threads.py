@@ -36,6 +36,8 @@ class Thread(BaseModel):
     error: None = None
     waits_for: WaitReason | None = None
     """Pending input of the user: an answer to a question, or an approval."""
+    project_id: str | None = None
+    """Project that the thread is in."""
     created_at: datetime
     updated_at: datetime
     state_updated_at: datetime
@@ -48,6 +50,7 @@ class Thread(BaseModel):
             metadata=dict(thread.metadata),
             values={} if thread.title is None else {"title": thread.title},
             waits_for=thread.waits_for,
+            project_id=thread.project_id,
             created_at=thread.created_at,
             updated_at=thread.updated_at,
             state_updated_at=thread.updated_at,
@@ -73,10 +76,14 @@ class CountThreads(BaseModel):
     ids: list[str] | None = None
     status: ThreadStatus | None = None
     has_messages: bool | None = None
+    project_id: Annotated[str | None, Field(max_length=64)] = None
+    """Project of the threads; an empty text finds threads without one."""
 
     def to_filter(self) -> ThreadFilter:
         """Return the filter of the domain."""
-        return ThreadFilter(self.metadata, self.ids, self.status, has_messages=self.has_messages)
+        return ThreadFilter(
+            self.metadata, self.ids, self.status, has_messages=self.has_messages, project_id=self.project_id
+        )
 
 
 class CopyThread(BaseModel):
@@ -85,6 +92,9 @@ class CopyThread(BaseModel):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"example": {"checkpoint_id": None}})
 
     checkpoint_id: str | None = None
+    title: Annotated[str | None, Field(min_length=1, max_length=500)] = None
+    temporary: bool = False
+    """Temporary copy without files, for a side question."""
 
 
 class SearchThreads(CountThreads):
@@ -100,7 +110,8 @@ class SearchThreads(CountThreads):
     def to_filter(self) -> ThreadFilter:
         """Return the filter of the domain."""
         is_ascending = self.sort_order == "asc"
-        return ThreadFilter(self.metadata, self.ids, self.status, self.sort_by, is_ascending, self.has_messages)
+        order = self.sort_by, is_ascending
+        return ThreadFilter(self.metadata, self.ids, self.status, *order, self.has_messages, self.project_id)
 
 
 class LookedBackAt(BaseModel):
@@ -216,7 +227,10 @@ async def update_thread(thread_id: str, body: UpdateThread, harness: HarnessDep,
 @router.post("/{thread_id}/copy")
 async def copy_thread(thread_id: str, harness: HarnessDep, user: CurrentUser, body: CopyThread | None = None) -> Thread:
     """Copy a thread with its current state, or that of a checkpoint, and its current files."""
-    return Thread.from_domain(await harness.threads.copy(thread_id, user, body.checkpoint_id if body else None))
+    wanted = body or CopyThread()
+    copy = harness.threads.copy
+    made = await copy(thread_id, user, wanted.checkpoint_id, title=wanted.title, is_temporary=wanted.temporary)
+    return Thread.from_domain(made)
 
 
 @router.get("/{thread_id}/state")

@@ -11,7 +11,7 @@ from deerflow.config.sections.storage import UploadsConfig
 from deerflow.domain.errors import TooLarge
 from deerflow.domain.files import ConversionState, Outline
 from deerflow.gateway.dependencies import CurrentUser, HarnessDep
-from deerflow.gateway.multipart import PartBegins, PartData, PartEnds, PartEvent, read_parts
+from deerflow.gateway.files import PartBegins, PartData, PartEnds, PartEvent, read_parts
 from deerflow.uploads.receiver import UploadReceiver
 from deerflow.uploads.uploads import serialize_limits, serialize_upload_result, serialize_uploads
 

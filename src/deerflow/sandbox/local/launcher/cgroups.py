@@ -8,6 +8,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from deerflow.config.sections.sandbox import LimitsConfig
+from deerflow.sandbox.local.usage import has_exited, name_process
 
 ROOT = Path("/sys/fs/cgroup")
 PREFIX = "deerflow-"
@@ -45,14 +46,13 @@ class Cgroups:
     def __init__(self, controllers: CgroupControllers, limits: LimitsConfig) -> None:
         self.controllers = controllers
         self._limits = limits
-        self._prefix = f"{PREFIX}{os.getpid()}-{token_hex(4)}"
+        self._prefix = f"{PREFIX}{name_process()}-{token_hex(4)}"
 
     def remove_stale(self) -> None:
         """Remove groups left by servers that have exited."""
         for tree in self.controllers.trees:
             for group in tree.glob(f"{PREFIX}*"):
-                pid = group.name.removeprefix(PREFIX).partition("-")[0]
-                if pid.isdigit() and not Path("/proc", pid).exists():
+                if has_exited("-".join(group.name.removeprefix(PREFIX).split("-")[:2])):
                     remove_group(group)
 
     def procs_files(self, sandbox_id: str) -> list[str]:

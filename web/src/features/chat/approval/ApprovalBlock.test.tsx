@@ -109,27 +109,36 @@ test("each argument is edited in a field of its own, and keeps its type", async 
   expect(resumed[0]?.decisions).toEqual([{ type: "edit", edited_action }]);
 });
 
-test("a tool that is allowed in the thread is not asked about again", async () => {
-  const again = call("c9", "word_count", { text: "three" });
-  const decisions: unknown[] = [];
-  const resumeRun: Gateway["resumeRun"] = async (_, run) => {
-    decisions.push(run.decisions);
-    if (decisions.length > 1)
-      return streamOf([
-        ["messages", [{ type: "AIMessageChunk", id: "b", content: "Good." }, {}]],
-        ["end", null],
-      ]);
-    return streamOf([
-      ["changes", { messages: [result("c1", "2"), calling(again)] }],
-      ["changes", { values: { __interrupt__: asking(again) } }],
-      ["end", null],
-    ]);
-  };
-  showPaused([count], { answers: { resumeRun } });
-  await block();
-  await press("Allow in this thread");
+test("allowing in the thread is part of the decision, and says what is allowed", async () => {
+  const resumed = showPaused([count]);
+  const button = within(await block()).getByRole("button", { name: "Allow in this thread" });
+  const note = document.getElementById(button.getAttribute("aria-describedby") ?? "");
+  expect(note?.textContent).toContain("later calls of word_count in this thread run without asking");
+  await userEvent.click(button);
   await screen.findByText("Good.");
-  expect(decisions).toEqual([[{ type: "approve" }], [{ type: "approve" }]]);
+  expect(resumed[0]?.decisions).toEqual([{ type: "approve", scope: "thread" }]);
+});
+
+/** Open a thread paused by the policy. */
+function showPolicyQuestion(permission: object | undefined): void {
+  const [interrupt] = asking(count);
+  const value = { ...(interrupt?.value as object), asked_by: "guardrail", ...(permission && { permission }) };
+  const values = { messages: [human, calling(count)], __interrupt__: [{ id: "i", value }] };
+  showPage(fakeGateway({ messagePage: async () => values, newestRun: async () => interrupted }), {
+    path: "/threads/t",
+  });
+}
+
+test("a rule that cannot be allowed in the thread offers only once", async () => {
+  showPolicyQuestion(undefined);
+  const group = await block();
+  expect(within(group).getByRole("button", { name: "Allow once" })).toBeTruthy();
+  expect(within(group).queryByRole("button", { name: "Allow in this thread" })).toBeNull();
+});
+
+test("a permission names the hosts it is limited to", async () => {
+  showPolicyQuestion({ rule: "new-address", hosts: ["example.org"] });
+  expect(within(await block()).getByText(/word_count to example\.org run without asking/)).toBeTruthy();
 });
 
 test("a policy rule explains itself in the language of the page", async () => {
@@ -140,6 +149,19 @@ test("a policy rule explains itself in the language of the page", async () => {
     path: "/threads/t",
   });
   expect(within(await block()).getByText(/^The agent composed this address\./)).toBeTruthy();
+});
+
+test("the record says that the thread allowed a call", async () => {
+  const allowed = { ...result("c1", "2 words"), additional_kwargs: { allowed_in_thread: true } };
+  const metadata = new Map([
+    ["a-c1", { runId: "r1", at: 0 }],
+    ["t-c1", { runId: "r1", at: 60_000 }],
+  ]);
+  const messages = [human, calling(count), allowed];
+  showPage(fakeGateway({ messagePage: async () => ({ messages, metadata }) }), { path: "/threads/t" });
+  expect((await screen.findByRole("button", { name: /word_count/ })).textContent).toContain(
+    "Allowed in this thread",
+  );
 });
 
 test("the record says who allowed a call", async () => {

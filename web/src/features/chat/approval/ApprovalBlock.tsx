@@ -1,7 +1,7 @@
 /** Approval of tool calls. */
 
 import { ShieldQuestionMark } from "lucide-react";
-import { type RefObject, useEffect, useId, useLayoutEffect, useRef, useState } from "react";
+import { type RefObject, useId, useLayoutEffect, useRef, useState } from "react";
 import type { Decision } from "@/api/wire";
 import { ApprovalItem } from "@/features/chat/approval/ApprovalItem";
 import { useStrings } from "@/i18n/context";
@@ -11,31 +11,7 @@ import { useActions, usePage } from "@/state/context";
 import { Button } from "@/ui/Button";
 import { focusComposer } from "@/ui/dom/composerFocus";
 
-export function ApprovalBlock() {
-  const approval = usePage(({ conversation }) => conversation.approval);
-  useStandingPermission(approval);
-  return approval === null ? null : <Block approval={approval} />;
-}
-
-/** Approves what the user has allowed for this thread. */
-function useStandingPermission(approval: Approval | null): void {
-  const actions = useActions();
-  const allowed = usePage(({ threadId, preferences }) => preferences.allowedTools[threadId ?? ""]);
-  const idle = usePage(({ conversation }) => !isActive(conversation.run));
-  const permitted =
-    approval?.requests.every(
-      ({ call, allowed: decisions }) => decisions.includes("approve") && allowed?.includes(call.name),
-    ) ?? false;
-  // Once for each request: a decision that the server refuses is left to the user.
-  const decided = useRef<Approval | null>(null);
-  useEffect(() => {
-    if (approval === null || !idle || !permitted || decided.current === approval) return;
-    decided.current = approval;
-    void actions.decide(approval.requests.map(() => ({ type: "approve" })));
-  }, [actions, approval, idle, permitted]);
-}
-
-function Block({ approval: { requests } }: { approval: Approval }) {
+export default function ApprovalBlock({ approval: { requests } }: { approval: Approval }) {
   const strings = useStrings();
   const actions = useActions();
   const label = useId();
@@ -87,10 +63,6 @@ function Block({ approval: { requests } }: { approval: Approval }) {
             alone={!several}
             decision={decisions.get(index)}
             onDecide={(decision) => decide(index, decision)}
-            onAllowInThread={() => {
-              actions.allowInThread(request.call.name);
-              decide(index, { type: "approve" });
-            }}
             onReconsider={() => reconsider(index)}
           />
         ))}

@@ -52,7 +52,7 @@ export function EditForm({ call, onDecide, onCancel }: EditProps) {
             onKeyDown={onKeyDown}
             aria-invalid={wrong === name}
             aria-describedby={wrong === name ? `${id}-wrong` : undefined}
-            className={`block field-sizing-content max-h-80 min-h-9 w-full resize-none rounded-box border border-line-strong bg-raised px-3 py-1.5 text-small ${
+            className={`block field-sizing-content max-h-80 min-h-9 w-full resize-none rounded-box border border-line-strong bg-raised px-3 py-1.5 text-small outline-none focus:border-accent ${
               name === "command" || isStructured(call.args[name]) ? "font-mono" : ""
             }`}
           />
@@ -85,7 +85,7 @@ export function RejectForm({ onDecide, onCancel }: Omit<EditProps, "call">) {
         ref={focusOnMount}
         value={reason}
         onChange={(event) => setReason(event.target.value)}
-        className="block h-9 w-full rounded-box border border-line-strong bg-raised px-3 text-ui"
+        className="block h-9 w-full rounded-box border border-line-strong bg-raised px-3 text-ui outline-none focus:border-accent"
       />
     </DecisionForm>
   );

@@ -1,17 +1,18 @@
 /** One action to approve, edit or reject. */
 
 import { Check, PencilLine, X } from "lucide-react";
-import { useState } from "react";
+import { useId, useState } from "react";
 import type { Decision } from "@/api/wire";
 import { EditForm, RejectForm } from "@/features/chat/approval/ApprovalForms";
-import { TOOL_ICONS } from "@/features/chat/tool/ToolCard";
 import { ToolInput } from "@/features/chat/tool/ToolInput";
+import { type ApprovalStrings, useApprovalStrings } from "@/i18n/approvals";
 import { useStrings } from "@/i18n/context";
-import type { ApprovalRequest, DecisionKind } from "@/run/approval";
+import type { ApprovalRequest, DecisionKind, Permission } from "@/run/approval";
 import type { ToolCall } from "@/run/message";
 import { toolKind, toolObject } from "@/run/toolCalls";
 import { Button } from "@/ui/Button";
 import { focusOnMount } from "@/ui/dom/focusOnMount";
+import { TOOL_ICONS } from "@/ui/toolIcons";
 
 interface Props {
   readonly place: number;
@@ -21,13 +22,11 @@ interface Props {
   /** The decision, while other actions are undecided. */
   readonly decision: Decision | undefined;
   readonly onDecide: (decision: Decision) => void;
-  /** Allow this and later calls of the tool in this thread. */
-  readonly onAllowInThread: () => void;
   readonly onReconsider: () => void;
 }
 
 export function ApprovalItem(props: Props) {
-  const { place, request, alone, decision, onDecide, onAllowInThread, onReconsider } = props;
+  const { place, request, alone, decision, onDecide, onReconsider } = props;
   const strings = useStrings();
   const { call, allowed } = request;
   const reasons: Readonly<Record<string, string>> = strings.policyReasons;
@@ -63,7 +62,9 @@ export function ApprovalItem(props: Props) {
           alone={alone}
           left={form.left}
           onApprove={() => decide({ type: "approve" })}
-          onAllowInThread={onAllowInThread}
+          permission={request.permission}
+          tool={call.name}
+          onAllowInThread={() => decide({ type: "approve", scope: "thread" })}
           onOpen={(open) => setForm({ open, left: null })}
         />
       )}
@@ -90,25 +91,32 @@ function Headline({ call }: { call: ToolCall }) {
 interface ChoicesProps {
   readonly allowed: readonly DecisionKind[];
   readonly alone: boolean;
+  /** What can be allowed for the rest of the thread. */
+  readonly permission: Permission | null;
+  readonly tool: string;
   readonly left: DecisionKind | null;
   readonly onApprove: () => void;
   readonly onAllowInThread: () => void;
   readonly onOpen: (form: DecisionKind) => void;
 }
 
-function Choices({ allowed, alone, left, onApprove, onAllowInThread, onOpen }: ChoicesProps) {
+function Choices(props: ChoicesProps) {
+  const { allowed, alone, permission, tool, left, onApprove, onAllowInThread, onOpen } = props;
   const strings = useStrings();
+  const approvals = useApprovalStrings();
+  const note = useId();
+  const offered = allowed.includes("approve") ? permission : null;
   const focusIfLeft = (form: DecisionKind) => (left === form ? focusOnMount : undefined);
   return (
-    <div className="flex flex-wrap gap-2">
+    <div className="grid grid-cols-2 gap-2 wide:flex wide:flex-wrap">
       {allowed.includes("approve") && (
         <Button primary={alone} onClick={onApprove}>
           {strings.approve}
         </Button>
       )}
-      {allowed.includes("approve") && (
-        <Button title={strings.approveInThreadHint} onClick={onAllowInThread}>
-          {strings.approveInThread}
+      {offered !== null && (
+        <Button aria-describedby={note} onClick={onAllowInThread}>
+          {approvals.allowInThread}
         </Button>
       )}
       {allowed.includes("edit") && (
@@ -121,8 +129,19 @@ function Choices({ allowed, alone, left, onApprove, onAllowInThread, onOpen }: C
           {strings.reject}
         </Button>
       )}
+      {offered !== null && (
+        <p id={note} className="col-span-2 basis-full wrap-anywhere text-small text-faint">
+          {approvals.scope(describeScope(offered, tool, approvals))}
+        </p>
+      )}
     </div>
   );
+}
+
+/** Say what would run without asking. */
+function describeScope({ hosts }: Permission, tool: string, strings: ApprovalStrings): string {
+  if (hosts.length > 0) return strings.scopes.hosts(tool, hosts.join(", "));
+  return tool === "bash" ? strings.scopes.commands : strings.scopes.tool(tool);
 }
 
 function Decided({ decision, onReconsider }: { decision: Decision; onReconsider: () => void }) {
@@ -132,7 +151,9 @@ function Decided({ decision, onReconsider }: { decision: Decision; onReconsider:
     edit: { icon: PencilLine, word: strings.approvedChanged, colour: "text-done" },
     reject: { icon: X, word: strings.rejected, colour: "text-error" },
   };
-  const { icon: Icon, word, colour } = looks[decision.type];
+  const approvals = useApprovalStrings();
+  const { icon: Icon, word: once, colour } = looks[decision.type];
+  const word = decision.type === "approve" && decision.scope === "thread" ? approvals.allowedInThread : once;
   return (
     <div className="flex min-h-8 items-center gap-2">
       <Icon aria-hidden className={`size-4 shrink-0 ${colour}`} />

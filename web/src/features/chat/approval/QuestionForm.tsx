@@ -106,7 +106,7 @@ function Field({ question: { text, context, options }, answer, onAnswer }: Field
         aria-describedby={label}
         placeholder={options.length > 0 ? strings.otherAnswer : strings.yourAnswer}
         onChange={(event) => onAnswer(event.target.value)}
-        className="h-9 w-full rounded-box border border-line-strong bg-raised px-3 text-ui placeholder:text-faint"
+        className="h-9 w-full rounded-box border border-line-strong bg-raised px-3 text-ui outline-none placeholder:text-faint focus:border-accent"
       />
     </fieldset>
   );

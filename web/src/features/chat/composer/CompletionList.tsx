@@ -26,7 +26,7 @@ export function CompletionList({ kind, candidates, current, onChoose }: Props) {
       ref={list}
       id={COMPLETION_LIST_ID}
       role="listbox"
-      aria-label={kind === "skill" ? strings.skills : strings.files}
+      aria-label={{ skill: strings.skills, model: strings.models, file: strings.files }[kind]}
       className="mb-2 max-h-60 animate-appear overflow-y-auto rounded-box border border-line bg-raised p-1 shadow-float"
     >
       {candidates.map((candidate, index) => (

@@ -2,7 +2,15 @@
 
 import { useNavigate } from "@tanstack/react-router";
 import { Paperclip } from "lucide-react";
-import { type ClipboardEvent, type KeyboardEvent, useEffect, useLayoutEffect, useRef } from "react";
+import {
+  type ClipboardEvent,
+  type KeyboardEvent,
+  lazy,
+  Suspense,
+  useEffect,
+  useLayoutEffect,
+  useRef,
+} from "react";
 import type { UploadLimits } from "@/api/files";
 import { AttachmentChips } from "@/features/chat/composer/AttachmentChips";
 import { hasFailed, isHeld, isSending, uploadedFiles } from "@/features/chat/composer/attachments";
@@ -27,12 +35,19 @@ import { useInputHistory } from "@/features/chat/composer/useInputHistory";
 import { useLanguage, useStrings } from "@/i18n/context";
 import { formatSize } from "@/i18n/format";
 import { isActive } from "@/run/reduce";
+import { type Command, parseCommand } from "@/state/commands";
 import { useActions, usePage } from "@/state/context";
 import { memoryCommand } from "@/state/memorySearch";
+import { modelName, useModels } from "@/state/models";
 import { currentDraft } from "@/state/page";
 import { useFeature } from "@/state/server";
 import { COMPOSER_ID, focusComposer } from "@/ui/dom/composerFocus";
 import { IconButton } from "@/ui/IconButton";
+
+const Dictation = lazy(() => import("@/features/chat/composer/Dictation"));
+// Messages after which the keys are known.
+const HINTED = 5;
+const RECOGNIZES_SPEECH = "SpeechRecognition" in window || "webkitSpeechRecognition" in window;
 
 export function Composer({ attachments }: { attachments: UseAttachments }) {
   const strings = useStrings();
@@ -43,6 +58,7 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
   const decides = usePage(({ conversation }) => conversation.approval !== null);
   const takesFiles = useFeature("uploads");
   const dropping = useDrop(takesFiles ? attachments.add : null);
+  const known = usePage((page) => page.preferences.sentMessages);
   const history = useInputHistory();
   const [area, write] = useTextField();
   const completion = useCompletion(draft, write);
@@ -60,6 +76,7 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
   const send = () => {
     setWaits(sending || held);
     if (!canSend || carriedOut(draft)) return;
+    if (known < HINTED) actions.prefer({ sentMessages: known + 1 });
     if (held) return attachments.begin();
     attachments.sent();
     void actions.send(draft, { files });
@@ -75,7 +92,8 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
 
   const onKeyDown = (event: KeyboardEvent<HTMLTextAreaElement>) => {
     if (event.nativeEvent.isComposing || completion.takesKey(event)) return;
-    if (event.key === "Enter" && !event.shiftKey) {
+    // The Enter key of an on-screen keyboard makes a new line.
+    if (event.key === "Enter" && !event.shiftKey && !isTouch()) {
       event.preventDefault();
       send();
     } else if (event.key === "ArrowUp" || event.key === "ArrowDown") {
@@ -103,7 +121,7 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
           event.preventDefault();
           send();
         }}
-        className={`rounded-box border bg-raised focus-within:border-accent/60 ${dropping ? "border-accent border-dashed" : "border-line-strong"}`}
+        className={`rounded-composer border bg-raised focus-within:border-faint ${dropping ? "border-accent border-dashed" : "border-line-strong"}`}
       >
         <AttachmentChips all={attachments.all} limits={attachments.limits} onRemove={attachments.remove} />
         <textarea
@@ -146,8 +164,13 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
           <ModelPicker />
           <ModePicker />
           <PolishButton draft={draft} />
-          <span className="mr-1 ml-auto hidden text-small text-faint wide:inline">
-            {active ? strings.runningHint : strings.composerHint}
+          {RECOGNIZES_SPEECH && (
+            <Suspense>
+              <Dictation />
+            </Suspense>
+          )}
+          <span className="mr-1 ml-auto hidden min-w-0 truncate text-small text-faint wide:inline">
+            {active ? strings.runningHint : known < HINTED && strings.composerHint}
           </span>
           <SendButtons canSend={canSend} />
         </div>
@@ -157,6 +180,10 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
       <SandboxNotice />
     </div>
   );
+}
+
+function isTouch(): boolean {
+  return window.matchMedia?.("(pointer: coarse)").matches ?? false;
 }
 
 /** Shows that the whole page takes the files. */
@@ -177,11 +204,32 @@ function useCommand(): (text: string) => boolean {
   const actions = useActions();
   const navigate = useNavigate();
   const remembers = useFeature("memory");
+  const models = useModels();
+  const { goal } = useStrings().workspace;
+  const choose = (wanted: string) => {
+    const all = models.phase === "ready" ? models.value.models : [];
+    const sought = wanted.toLowerCase();
+    const found = all.find((model) =>
+      [model.name, modelName(model)].some((name) => name.toLowerCase() === sought),
+    );
+    if (found === undefined) actions.notice({ kind: "unknownModel", detail: wanted });
+    else actions.prefer({ model: found.name });
+  };
+  const carryOut = ({ name, rest }: Command) => {
+    if (name === "compact") void actions.compact();
+    else if (name === "goal") void actions.send(`${goal}: ${rest}`, { pinned: true });
+    else if (name === "model") choose(rest);
+    else void actions.open(null).then(() => rest !== "" && actions.draft(rest));
+  };
   return (text) => {
     const search = remembers ? memoryCommand(text) : null;
-    if (search === null) return false;
+    const command = parseCommand(text);
+    if (search === null && command === null) return false;
+    // An incomplete command stays to be finished.
+    if ((command?.name === "goal" || command?.name === "model") && command.rest === "") return true;
     actions.draft("");
-    void navigate({ to: "/memory", search });
+    if (search !== null) void navigate({ to: "/memory", search });
+    else if (command !== null) carryOut(command);
     return true;
   };
 }

@@ -5,6 +5,7 @@ import { useStrings } from "@/i18n/context";
 import { useActions, usePage } from "@/state/context";
 import { isMode, MODES, rememberMode } from "@/state/modes";
 import { currentMode } from "@/state/page";
+import { focusAfterChoice } from "@/ui/dom/composerFocus";
 import { Menu, MenuChoice } from "@/ui/Menu";
 
 export function ModePicker() {
@@ -23,6 +24,7 @@ export function ModePicker() {
   return (
     <Menu
       side="top"
+      movesFocus={focusAfterChoice}
       trigger={
         <button
           type="button"

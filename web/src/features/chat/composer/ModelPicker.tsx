@@ -5,6 +5,7 @@ import { useStrings } from "@/i18n/context";
 import { useActions } from "@/state/context";
 import { modelName, useCurrentModel, useModels } from "@/state/models";
 import { Button } from "@/ui/Button";
+import { focusAfterChoice } from "@/ui/dom/composerFocus";
 import { Menu, MenuChoice } from "@/ui/Menu";
 
 export function ModelPicker() {
@@ -20,6 +21,7 @@ export function ModelPicker() {
   return (
     <Menu
       side="top"
+      movesFocus={focusAfterChoice}
       trigger={
         <button
           type="button"

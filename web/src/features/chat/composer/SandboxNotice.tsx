@@ -1,22 +1,18 @@
-/** Notice that commands are off, with the remedy. */
+/** Notice that commands are off, or that their packages are being installed, loaded where it is shown. */
 
-import { ShieldOff } from "lucide-react";
-import { useStrings } from "@/i18n/context";
-import { sentence } from "@/i18n/i18n";
+import { lazy, Suspense } from "react";
 import { useSandbox } from "@/state/sandbox";
-import { InlineCode } from "@/ui/InlineCode";
+
+const SandboxLines = lazy(async () => ({ default: (await import("@/layout/SandboxStatus")).SandboxLines }));
 
 export function SandboxNotice() {
-  const strings = useStrings();
   const sandbox = useSandbox();
-  if (sandbox?.tier !== "none") return null;
-  const { problem, remedy } = sandbox;
+  if (sandbox === null) return null;
+  const { tier, toolbox } = sandbox;
+  if (tier !== "none" && toolbox?.status !== "building" && toolbox?.status !== "failed") return null;
   return (
-    <p className="mt-2 flex gap-2 px-1 text-small text-faint">
-      <ShieldOff aria-hidden className="mt-0.5 size-3.5 shrink-0" />
-      <span className="min-w-0 [overflow-wrap:anywhere]">
-        <InlineCode text={`${strings.commandsOff} ${sentence(problem ?? "")} ${sentence(remedy ?? "")}`} />
-      </span>
-    </p>
+    <Suspense>
+      <SandboxLines sandbox={sandbox} />
+    </Suspense>
   );
 }

@@ -2,17 +2,19 @@
 
 import { Info } from "lucide-react";
 import { useStrings } from "@/i18n/context";
-import { useActions } from "@/state/context";
-import { useCurrentModel } from "@/state/models";
+import { useActions, usePage } from "@/state/context";
+import { useCurrentModel, useStarters } from "@/state/models";
 
 export function ScriptedNotice() {
   const strings = useStrings();
   const actions = useActions();
   const scripted = useCurrentModel()?.scripted === true;
+  const starts = usePage((page) => page.threadId === null);
+  const guide = useStarters().find(({ id }) => id === "real-model");
   if (!scripted) return null;
   return (
-    <p className="mt-2 flex flex-wrap items-center gap-x-2 px-1 text-small text-faint">
-      <Info aria-hidden className="size-3.5 shrink-0" />
+    <p className="relative mt-2 flex flex-wrap gap-x-2 pr-1 pl-6 text-small text-faint">
+      <Info aria-hidden className="absolute top-0.5 left-1 size-3.5" />
       {strings.scriptedNotice}
       <button
         type="button"
@@ -21,6 +23,15 @@ export function ScriptedNotice() {
       >
         {strings.connectModel}
       </button>
+      {starts && guide !== undefined && (
+        <button
+          type="button"
+          onClick={() => void actions.send(guide.prompt)}
+          className="underline underline-offset-2 hover:text-ink"
+        >
+          {strings.starterTitles["real-model"]}
+        </button>
+      )}
     </p>
   );
 }

@@ -5,6 +5,7 @@ import type { MultitaskStrategy } from "@/api/queuedMessage";
 import { useStrings } from "@/i18n/context";
 import { isActive } from "@/run/reduce";
 import { useActions, usePage } from "@/state/context";
+import { focusAfterChoice } from "@/ui/dom/composerFocus";
 import { Menu, MenuChoice } from "@/ui/Menu";
 
 const STRATEGIES: readonly MultitaskStrategy[] = ["enqueue", "steer", "interrupt"];
@@ -43,6 +44,7 @@ function StrategyPicker({ strategy }: { strategy: MultitaskStrategy }) {
   return (
     <Menu
       side="top"
+      movesFocus={focusAfterChoice}
       align="end"
       trigger={
         <button

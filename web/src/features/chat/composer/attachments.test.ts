@@ -43,6 +43,18 @@ test("without limits the server checks the upload", () => {
   expect(faultOf(10 ** 9, [], null)).toBeNull();
 });
 
+test("held files are checked when the limits become known", () => {
+  const sizes = [60, 101, 91, 80];
+  const held = sizes.reduce<Attachments>(
+    (all, size) => reduceAttachments(all, { ...first, id: `${size}`, size, threadId: null }),
+    [],
+  );
+  const checked = reduceAttachments(held, { type: "limited", limits });
+  const faults = checked.map(({ state }) => (state.phase === "failed" ? state.fault : state.phase));
+  expect(faults).toEqual(["held", "too large", "too large together", "held"]);
+  expect(reduceAttachments(added, { type: "limited", limits })).toEqual(added);
+});
+
 test("files of a new thread are held until it begins", () => {
   const held = reduceAttachments([], { ...first, threadId: null });
   expect(held.map(isHeld)).toEqual([true]);

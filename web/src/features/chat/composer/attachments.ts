@@ -30,6 +30,8 @@ export type AttachmentEvent =
       readonly image?: string | null;
       readonly fault: Fault | null;
     }
+  /** The limits of the server became known. */
+  | { readonly type: "limited"; readonly limits: UploadLimits }
   /** The new thread got its id. */
   | { readonly type: "begun"; readonly threadId: string }
   | { readonly type: "sending"; readonly id: string; readonly part: number }
@@ -44,6 +46,8 @@ export function reduceAttachments(all: Attachments, event: AttachmentEvent): Att
   switch (event.type) {
     case "added":
       return [...all, addedAttachment(event)];
+    case "limited":
+      return limited(all, event.limits);
     case "begun":
       return all.map((each) =>
         each.threadId !== null
@@ -70,6 +74,18 @@ function addedAttachment(event: Extract<AttachmentEvent, { readonly type: "added
   const state: Attachment["state"] =
     fault !== null ? { phase: "failed", fault, reason: "" } : threadId === null ? { phase: "held" } : STARTED;
   return { id, threadId, name, size, image, state };
+}
+
+/** Check the files that were attached before the limits were known. */
+function limited(all: Attachments, limits: UploadLimits): Attachments {
+  const accepted: Attachment[] = [];
+  return all.map((each) => {
+    if (!isHeld(each)) return each;
+    const fault = faultOf(each.size, accepted, limits);
+    if (fault !== null) return { ...each, state: { phase: "failed", fault, reason: "" } };
+    accepted.push(each);
+    return each;
+  });
 }
 
 function changed(all: Attachments, id: string, state: Attachment["state"]): Attachments {

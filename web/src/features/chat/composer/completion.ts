@@ -4,7 +4,7 @@ import { fileName } from "@/api/artifacts";
 import type { Skill } from "@/api/skills";
 
 export interface Mention {
-  readonly kind: "file" | "skill";
+  readonly kind: "file" | "skill" | "model";
   /** Position of the trigger character. */
   readonly start: number;
   readonly query: string;
@@ -19,9 +19,12 @@ export interface Candidate {
   readonly text: string;
   /** Handled by the page. */
   readonly isCommand?: boolean;
+  /** Carried out when chosen, instead of inserting the text. */
+  readonly run?: () => void;
 }
 
 const FILE = /(?:^|\s)@([^\s@]*)$/;
+const MODEL = /^\/model\s+(\S*)$/;
 const SKILL = /^\/([^\s/]*)$/;
 const MOST = 8;
 
@@ -30,6 +33,8 @@ export function mentionAt(text: string, caret: number): Mention | null {
   const before = text.slice(0, caret);
   const skill = SKILL.exec(before)?.[1];
   if (skill !== undefined) return { kind: "skill", start: 0, query: skill };
+  const model = MODEL.exec(before)?.[1];
+  if (model !== undefined) return { kind: "model", start: caret - model.length, query: model };
   const file = FILE.exec(before)?.[1];
   return file === undefined ? null : { kind: "file", start: caret - file.length - 1, query: file };
 }

@@ -38,6 +38,9 @@ export function useAttachments(): UseAttachments {
   const under = useRef(new Map<string, AbortController>());
   const held = useRef(new Map<string, File>());
   const limits = useUploadLimits();
+  useEffect(() => {
+    if (limits !== null) dispatch({ type: "limited", limits });
+  }, [limits]);
   const all = everywhere.filter((each) => each.threadId === threadId);
   const latest = useRef(everywhere);
   latest.current = everywhere;

@@ -12,7 +12,9 @@ import {
   skillCandidates,
 } from "@/features/chat/composer/completion";
 import { useStrings } from "@/i18n/context";
-import { useFiles, usePage } from "@/state/context";
+import { COMMANDS } from "@/state/commands";
+import { useActions, useFiles, usePage } from "@/state/context";
+import { modelName, useModels } from "@/state/models";
 import { useFeature, useServer } from "@/state/server";
 
 interface Completion {
@@ -31,10 +33,19 @@ export function useCompletion(text: string, write: (text: string, caret: number)
   const [current, setCurrent] = useState(0);
   const files = useMentionedFiles(mention?.kind === "file" ? mention.query : null);
   const named = mention?.kind === "skill" ? mention.query : null;
-  const candidates = [...files, ...useCommands(named), ...useMentionedSkills(named)];
+  const models = useMentionedModels(mention?.kind === "model" ? mention.query : null);
+  const candidates = [...files, ...models, ...useCommands(named), ...useMentionedSkills(named)];
   const choose = (candidate: Candidate) => {
-    if (mention !== null) write(...completed(text, mention.caret, mention, candidate.text));
     setMention(null);
+    if (candidate.run !== undefined) {
+      write("", 0);
+      return candidate.run();
+    }
+    if (mention === null) return;
+    const [next, caret] = completed(text, mention.caret, mention, candidate.text);
+    write(next, caret);
+    const following = mentionAt(next, caret);
+    if (following !== null) setMention({ ...following, caret });
   };
 
   return {
@@ -89,10 +100,37 @@ function useMentionedFiles(query: string | null): readonly Candidate[] {
 
 /** Commands handled by the page. */
 function useCommands(query: string | null): readonly Candidate[] {
-  const { memoryNote: note } = useStrings();
+  const { memoryNote, workspace } = useStrings();
+  const actions = useActions();
   const offered = useFeature("memory");
-  const memory = { id: "/memory", label: "/memory", note, text: "/memory", isCommand: true };
-  return query === null || !offered ? [] : matching([memory], query, 1);
+  const created = usePage((page) => page.threadId !== null);
+  const run = { compact: () => void actions.compact(), new: () => void actions.open(null) };
+  const own = COMMANDS.filter((name) => created || (name !== "compact" && name !== "new")).map((name) => ({
+    ...commandCandidate(name, workspace.commandNotes[name]),
+    ...((name === "compact" || name === "new") && { run: run[name] }),
+  }));
+  const all = [...own, ...(offered ? [commandCandidate("memory", memoryNote)] : [])];
+  return query === null ? [] : matching(all, query, all.length);
+}
+
+function commandCandidate(name: string, note: string): Candidate {
+  return { id: `/${name}`, label: `/${name}`, note, text: `/${name}`, isCommand: true };
+}
+
+/** Models that match; choosing one uses it. */
+function useMentionedModels(query: string | null): readonly Candidate[] {
+  const actions = useActions();
+  const models = useModels();
+  if (query === null || models.phase !== "ready") return [];
+  const all = models.value.models.map((model) => ({
+    id: model.name,
+    label: modelName(model),
+    note: model.description ?? "",
+    text: model.name,
+    isCommand: true,
+    run: () => actions.prefer({ model: model.name }),
+  }));
+  return matching(all, query, all.length);
 }
 
 function useMentionedSkills(query: string | null): readonly Candidate[] {

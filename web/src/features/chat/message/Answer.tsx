@@ -1,7 +1,10 @@
 /** An assistant message with its tool calls. */
 
+import { lazy, Suspense, useMemo } from "react";
 import { QuestionBlock } from "@/features/chat/approval/QuestionBlock";
 import { Checklist } from "@/features/chat/message/Checklist";
+import { sourcesOf } from "@/features/chat/message/citations";
+import { useFileActions } from "@/features/chat/message/FileActions";
 import { AnswerActions } from "@/features/chat/message/MessageActions";
 import { PresentedFiles } from "@/features/chat/message/PresentedFiles";
 import { Reasoning } from "@/features/chat/message/Reasoning";
@@ -16,6 +19,8 @@ import { writesTodos } from "@/run/todos";
 import { presentedPaths, toolKind } from "@/run/toolCalls";
 import { usePage } from "@/state/context";
 
+const Sources = lazy(() => import("@/features/chat/message/Sources"));
+
 interface Props {
   readonly message: Message;
   readonly growing: boolean;
@@ -27,6 +32,7 @@ export function Answer({ message, growing, turns, fork }: Props) {
   const hasText = message.text !== "";
   const hasActions = hasText && !growing && message.toolCalls.length === 0;
   const thinks = growing && !hasText && message.toolCalls.length === 0;
+  const sources = useMemo(() => (growing ? [] : sourcesOf(message.text)), [growing, message.text]);
   const approval = usePage(({ conversation }) => conversation.approval);
   const asked = approval?.requests.map(({ call }) => call.id) ?? [];
   const calls = message.toolCalls.filter(
@@ -34,18 +40,50 @@ export function Answer({ message, growing, turns, fork }: Props) {
   );
   if (!hasText && message.reasoning === "" && calls.length === 0) return null;
   return (
-    <article data-role="assistant" aria-busy={growing} className="group flex flex-col gap-3">
+    <article
+      data-role="assistant"
+      data-message={message.id}
+      aria-busy={growing}
+      className="group flex flex-col gap-3"
+    >
       {message.reasoning !== "" && (
         <Reasoning text={message.reasoning} live={thinks} durationMs={message.thoughtMs} />
       )}
       {hasText && <Markdown text={message.text} growing={growing} />}
-      {calls.map((call) => (
-        <Call key={call.index} call={call} message={message} growing={growing} turns={turns} />
-      ))}
+      {calls.length > 0 && (
+        // Steps stand on one thin line; what asks, files and errors have borders of their own.
+        <div
+          data-steps
+          className="flex flex-col [&>:not([data-step])]:not-first:mt-3 [&>:not([data-step])]:not-last:mb-3"
+        >
+          {calls.map((call) => (
+            <Call key={call.index} call={call} message={message} growing={growing} turns={turns} />
+          ))}
+        </div>
+      )}
+      {sources.length > 0 && (
+        <Suspense>
+          <Sources sources={sources} />
+        </Suspense>
+      )}
+      {hasActions && <Changes message={message} turns={turns} />}
       {hasActions && <AnswerActions message={message} fork={fork} />}
       {!hasActions && fork !== undefined && <Versions fork={fork} />}
     </article>
   );
+}
+
+/** Files changed by the run of an answer; runs without tools changed none. */
+function Changes({ message: { runId }, turns }: { message: Message; turns: Turns }) {
+  const { ChangedFiles } = useFileActions();
+  const threadId = usePage((page) => page.threadId);
+  const { results } = turns;
+  const usedTools = useMemo(
+    () => runId !== null && [...results.values()].some((result) => result.runId === runId),
+    [results, runId],
+  );
+  if (ChangedFiles === null || threadId === null || runId === null || !usedTools) return null;
+  return <ChangedFiles threadId={threadId} runId={runId} />;
 }
 
 /** Return true if a call is shown elsewhere: in a to-do list, a group or the approval form. */

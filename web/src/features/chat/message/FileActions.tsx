@@ -8,11 +8,14 @@ export interface FileActions {
   readonly OpenFile: ComponentType<{ path: string }>;
   /** Button that installs a skill archive; null on shared pages. */
   readonly InstallSkill: ComponentType<{ threadId: string; path: string }> | null;
+  /** Badge with the files that an answer changed; null on shared pages. */
+  readonly ChangedFiles: ComponentType<{ threadId: string; runId: string }> | null;
 }
 
 const FileActionsContext = createContext<FileActions>({
   OpenFile: ({ path }) => <span>{fileName(path)}</span>,
   InstallSkill: null,
+  ChangedFiles: null,
 });
 
 export function FileActionsProvider({ actions, children }: { actions: FileActions; children: ReactNode }) {

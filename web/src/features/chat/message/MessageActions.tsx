@@ -1,7 +1,7 @@
 /** Actions of a message. */
 
 import { Ellipsis, GitBranch, Pencil, RefreshCw } from "lucide-react";
-import type { ReactNode } from "react";
+import { lazy, type ReactNode, Suspense } from "react";
 import { useOtherModels } from "@/features/chat/message/OtherModels";
 import { Versions } from "@/features/chat/message/Versions";
 import { useStrings } from "@/i18n/context";
@@ -10,9 +10,12 @@ import type { Message } from "@/run/message";
 import { isActive } from "@/run/reduce";
 import { useActions, usePage } from "@/state/context";
 import { modelName } from "@/state/models";
+import { useBranch } from "@/state/useBranch";
 import { CopyButton } from "@/ui/CopyButton";
 import { IconButton } from "@/ui/IconButton";
 import { Menu, MenuItem } from "@/ui/Menu";
+
+const AnswerRating = lazy(() => import("@/features/chat/message/AnswerRating"));
 
 interface Props {
   readonly message: Message;
@@ -36,7 +39,7 @@ export function AnswerActions({ message, fork }: Props) {
   const actions = useActions();
   const free = useIsEditable(message);
   return (
-    <div className="-mt-2 -ml-2">
+    <div className="relative -mt-2 -ml-2">
       <Row fork={fork}>
         <CopyButton text={message.text} label={strings.copyAnswer} />
         {free && (
@@ -45,6 +48,11 @@ export function AnswerActions({ message, fork }: Props) {
             label={strings.regenerate}
             onClick={() => void actions.regenerate(message.id)}
           />
+        )}
+        {free && (
+          <Suspense>
+            <AnswerRating message={message} />
+          </Suspense>
         )}
         {free && (
           <More message={message} label={strings.branchHere}>
@@ -82,11 +90,11 @@ interface MoreProps {
 
 function More({ message, label, children }: MoreProps) {
   const strings = useStrings();
-  const actions = useActions();
+  const branch = useBranch();
   return (
     <Menu align="end" trigger={<IconButton icon={Ellipsis} label={strings.moreActions} />}>
       {children}
-      <MenuItem icon={GitBranch} label={label} onChoose={() => void actions.branch(message.id)} />
+      <MenuItem icon={GitBranch} label={label} onChoose={() => branch(message.id)} />
     </Menu>
   );
 }
@@ -94,9 +102,9 @@ function More({ message, label, children }: MoreProps) {
 /** Visible on hover, on focus and on touch screens; always visible if there are versions. */
 function Row({ fork, children }: { fork: Fork | undefined; children: ReactNode }) {
   return (
-    <div className="-mb-4 flex h-8 items-center">
+    <div className="-mb-4 flex min-h-8 items-center">
       {fork !== undefined && <Versions fork={fork} />}
-      <div className="flex items-center transition-opacity group-hover:opacity-100 focus-within:opacity-100 has-[[data-state=open]]:opacity-100 [@media(hover:hover)]:opacity-0">
+      <div className="flex flex-wrap items-center transition-opacity group-hover:opacity-100 focus-within:opacity-100 has-[[data-state=open]]:opacity-100 has-[[aria-pressed=true]]:opacity-100 [@media(hover:hover)]:opacity-0">
         {children}
       </div>
     </div>

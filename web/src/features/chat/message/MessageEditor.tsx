@@ -43,7 +43,7 @@ export function MessageEditor({ text, onSend, onCancel }: Props) {
         aria-label={strings.editMessage}
         className="block field-sizing-content max-h-[50dvh] min-h-12 w-full resize-none bg-transparent px-4 pt-3 pb-1 text-prose outline-none"
       />
-      <div className="flex flex-wrap items-center gap-2 px-3 pb-3">
+      <div className="flex flex-wrap items-center gap-2 pr-3 pb-3 pl-4">
         <p className="min-w-0 flex-1 basis-40 text-small text-faint">{strings.editMessageHint}</p>
         <Button onClick={onCancel}>{strings.cancel}</Button>
         <Button primary type="submit" disabled={empty}>

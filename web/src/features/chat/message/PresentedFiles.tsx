@@ -1,14 +1,18 @@
 /** Files presented by the agent. */
 
+import { useQuery } from "@tanstack/react-query";
 import { Download } from "lucide-react";
-import { type ReactNode, useState } from "react";
+import { lazy, type ReactNode, Suspense, useState } from "react";
 import { fileName } from "@/api/artifacts";
 import { useFileActions } from "@/features/chat/message/FileActions";
-import { describeKind, fileKind, isPicture } from "@/files/kinds";
-import { kindIcon } from "@/files/previews";
-import { useStrings } from "@/i18n/context";
-import { usePage } from "@/state/context";
+import { FileIcon } from "@/files/FileIcon";
+import { describeKind, isPicture } from "@/files/kinds";
+import { useLanguage, useStrings } from "@/i18n/context";
+import { formatSize } from "@/i18n/format";
+import { useFiles, useIsReader, usePage } from "@/state/context";
 import { useFileUrls } from "@/ui/FileUrls";
+
+const Lightbox = lazy(() => import("@/ui/Lightbox"));
 
 interface Props {
   /** Paths of the call; files missing on the server are left out. */
@@ -46,19 +50,20 @@ function FileCard({ threadId, path, large }: CardProps) {
   const urls = useFileUrls();
   const { OpenFile, InstallSkill } = useFileActions();
   const [lost, setLost] = useState(false);
+  const [enlarged, setEnlarged] = useState(false);
+  const size = useFileSize(path);
   const name = fileName(path);
-  const Icon = kindIcon(fileKind(path));
   const picture = isPicture(path) && !lost;
   return (
     <li
       className={`flex min-w-0 flex-col overflow-hidden rounded-box border border-line ${large ? "wide:col-span-2" : ""}`}
     >
       {picture && (
-        <a
-          href={urls.artifact(path)}
-          target="_blank"
-          rel="noreferrer"
-          className="block border-b border-line bg-rail focus-visible:-outline-offset-2"
+        <button
+          type="button"
+          title={name}
+          onClick={() => setEnlarged(true)}
+          className="block cursor-zoom-in border-b border-line bg-rail focus-visible:-outline-offset-2"
         >
           <img
             src={urls.artifact(path)}
@@ -67,25 +72,57 @@ function FileCard({ threadId, path, large }: CardProps) {
             onError={() => setLost(true)}
             className={`w-full object-contain ${large ? "h-56 wide:h-80" : "h-48"}`}
           />
-        </a>
+        </button>
+      )}
+      {enlarged && (
+        <Suspense>
+          <Lightbox image={urls.artifact(path)} label={name} onClose={() => setEnlarged(false)}>
+            <DownloadLink path={path} />
+          </Lightbox>
+        </Suspense>
       )}
       <div className="flex items-center gap-3 py-2 pr-2 pl-3">
-        <Icon aria-hidden className="size-5 shrink-0 text-accent" />
+        <FileIcon path={path} large />
         <div className="min-w-0 flex-1">
           <OpenFile path={path} />
-          <div className="text-small text-faint">{describeKind(path, strings)}</div>
+          <div className="text-small text-faint">
+            {[describeKind(path, strings), size].filter(Boolean).join(" · ")}
+          </div>
         </div>
         {path.endsWith(".skill") && InstallSkill !== null && <InstallSkill threadId={threadId} path={path} />}
-        <a
-          href={urls.artifact(path, { download: true })}
-          download={name}
-          aria-label={strings.download(name)}
-          title={strings.download(name)}
-          className="inline-flex size-8 shrink-0 items-center justify-center rounded-box text-faint hover:bg-tint hover:text-ink"
-        >
-          <Download aria-hidden className="size-4" />
-        </a>
+        <DownloadLink path={path} />
       </div>
     </li>
   );
+}
+
+function DownloadLink({ path }: { path: string }) {
+  const strings = useStrings();
+  const urls = useFileUrls();
+  const name = fileName(path);
+  return (
+    <a
+      href={urls.artifact(path, { download: true })}
+      download={name}
+      aria-label={strings.download(name)}
+      title={strings.download(name)}
+      className="inline-flex size-8 shrink-0 items-center justify-center rounded-box text-faint hover:bg-tint hover:text-ink"
+    >
+      <Download aria-hidden className="size-4" />
+    </a>
+  );
+}
+
+/** Return the size of a file as text; empty while it is unknown. */
+function useFileSize(path: string): string {
+  const language = useLanguage();
+  const files = useFiles();
+  const threadId = usePage((page) => page.threadId);
+  const isReader = useIsReader();
+  const size = useQuery({
+    queryKey: ["thread", threadId, "file-size", path],
+    queryFn: () => files.size(threadId ?? "", path),
+    enabled: threadId !== null && !isReader,
+  });
+  return size.data == null ? "" : formatSize(size.data, language);
 }

@@ -34,10 +34,10 @@ export function Reasoning({ text, live, durationMs }: Props) {
         className="-ml-1 flex h-7 items-center gap-1 rounded-box pr-2 text-faint hover:text-ink"
       >
         <ChevronRight aria-hidden className={`size-4 transition-transform ${open ? "rotate-90" : ""}`} />
-        <span className={live ? "animate-breathe" : ""}>{label}</span>
+        <span className={live ? "shimmer" : ""}>{label}</span>
       </button>
       {open && (
-        <div className="mt-1 ml-[3px] border-l border-line pl-4 text-soft [&_.prose]:text-ui">
+        <div className="mt-1 ml-[3px] animate-unfold border-l border-line pl-4 text-soft [&_.prose]:text-ui">
           <Markdown text={text} growing={live} />
         </div>
       )}

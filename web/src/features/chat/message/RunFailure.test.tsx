@@ -36,10 +36,14 @@ function showFailure(name: string, message: string, answers: Partial<Gateway> = 
 }
 
 test.each([
-  ["ModelKeyRejected", "The key for Model A was rejected", ["Use another model", "Try again"]],
+  ["ModelKeyRejected", "The key for Model A was rejected", ["Update key", "Use another model", "Try again"]],
   ["ModelQuotaExceeded", "The quota for Model A is used up", ["Use another model", "Try again"]],
   ["ModelNotFound", "Model A isn’t available at its provider", ["Use another model"]],
-  ["ModelContextTooLong", "This thread is too long for Model A", ["Use another model"]],
+  [
+    "ModelContextTooLong",
+    "This thread is too long for Model A",
+    ["Summarize and retry", "Use another model"],
+  ],
   ["ModelUnavailable", "Model A isn’t responding", ["Try again", "Use another model"]],
 ])("%s says what happened and offers what helps", async (name, headline, buttons) => {
   showFailure(name, "the model endpoint rejected the request (401): sk-… is wrong");
@@ -49,7 +53,7 @@ test.each([
   expect(alert.querySelector("details")?.textContent).toContain("sk-… is wrong");
   expect(alert.textContent).not.toContain("kept above");
   const link = alert.querySelector("a")?.getAttribute("href") ?? null;
-  expect(link).toBe(name === "ModelKeyRejected" || name === "ModelNotFound" ? "/settings#models" : null);
+  expect(link).toBe(name === "ModelNotFound" ? "/settings#models" : null);
 });
 
 test("another model answers the same message", async () => {
@@ -82,4 +86,34 @@ test("a retry is announced until the model answers", async () => {
   stream.write(encodeEvent(2, ["messages", [{ type: "AIMessageChunk", id: "b", content: "Hello" }, {}]]));
   await screen.findByText("Hello");
   expect(screen.queryByText(/Retrying/)).toBeNull();
+});
+
+test("summarize and retry continues from the summary", async () => {
+  const asked: unknown[] = [];
+  showFailure("ModelContextTooLong", "too long", {
+    compact: async () => {
+      asked.push("compact");
+      return "summarized";
+    },
+    repeatRun: async (_, { checkpoint, model }) => {
+      asked.push({ checkpoint, model });
+      return streamOf([["end", null]]);
+    },
+  });
+  await userEvent.click(await screen.findByRole("button", { name: "Summarize and retry" }));
+  await waitFor(() => expect(asked).toEqual(["compact", { checkpoint: null, model: "a" }]));
+});
+
+test("nothing is repeated if there is nothing to summarize", async () => {
+  let repeated = false;
+  showFailure("ModelContextTooLong", "too long", {
+    compact: async () => "nothing_to_summarize",
+    repeatRun: async () => {
+      repeated = true;
+      return streamOf([["end", null]]);
+    },
+  });
+  await userEvent.click(await screen.findByRole("button", { name: "Summarize and retry" }));
+  expect(await screen.findByText("Nothing to summarize yet")).toBeTruthy();
+  expect(repeated).toBe(false);
 });

@@ -4,6 +4,7 @@ import { Link } from "@tanstack/react-router";
 import { CircleAlert } from "lucide-react";
 import { OtherModels } from "@/features/chat/message/OtherModels";
 import { useStrings } from "@/i18n/context";
+import { useFailureStrings } from "@/i18n/failures";
 import { type Strings, sentence } from "@/i18n/i18n";
 import { isBlank } from "@/run/message";
 import { type Conversation, findMessage, isHere, lastOwn, type RunError } from "@/run/reduce";
@@ -11,24 +12,26 @@ import { useActions, useIsReader, usePage } from "@/state/context";
 import { modelName, useCurrentModel, useModelName } from "@/state/models";
 import { Button, buttonLook } from "@/ui/Button";
 
-type ModelFault = keyof Strings["runErrors"];
+type FailureStrings = ReturnType<typeof useFailureStrings>;
+type ModelFault = keyof FailureStrings["runErrors"];
 
 /** Remedies of an error, the most useful first. */
-type Remedy = "settings" | "key" | "model" | "again";
+type Remedy = "settings" | "key" | "model" | "again" | "summarize";
 
 const REMEDIES: Readonly<Record<ModelFault, readonly Remedy[]>> = {
   ModelKeyRejected: ["key", "model", "again"],
   ModelQuotaExceeded: ["model", "again"],
   ModelNotFound: ["model", "settings"],
-  ModelContextTooLong: ["model"],
+  ModelContextTooLong: ["summarize", "model"],
   ModelRateLimited: ["again", "model"],
   ModelUnavailable: ["again", "model"],
   ModelTimeout: ["again", "model"],
   ModelStreamCut: ["again"],
 };
 
-export function RunFailure() {
+export default function RunFailure() {
   const strings = useStrings();
+  const failures = useFailureStrings();
   const actions = useActions();
   const error = usePage(({ conversation }) => conversation.run.error);
   const untaken = usePage(({ conversation }) => conversation.run.id === null);
@@ -36,12 +39,12 @@ export function RunFailure() {
   const last = usePage(({ conversation }) => lastOwn(conversation)?.id);
   const hasOutput = usePage(({ conversation }) => hasAnswer(conversation));
   const model = useFailedModel();
-  const fault = faultOf(error, strings);
+  const fault = faultOf(error, failures);
   // What the server did not accept was a message, or else a decision.
   const undecided = untaken && !unsent;
   const headline =
     fault !== null
-      ? strings.runErrors[fault](model)
+      ? failures.runErrors[fault](model)
       : undecided
         ? strings.notDecided
         : unsent
@@ -50,7 +53,7 @@ export function RunFailure() {
             ? strings.runFailed
             : strings.runFailedEarly;
   const kept = !untaken && hasOutput ? strings.runFailedKept : "";
-  const detail = `${reasonOf(error, fault, untaken, strings)} ${kept}`.trim();
+  const detail = `${reasonOf(error, fault, untaken, strings, failures)} ${kept}`.trim();
   const again = () => void (unsent ? actions.resend() : last !== undefined && actions.regenerate(last));
   const remedies: readonly Remedy[] = fault !== null ? REMEDIES[fault] : undecided ? [] : ["again"];
   return (
@@ -68,7 +71,9 @@ export function RunFailure() {
             {detail || (undecided ? strings.notDecidedHint : "")}
           </p>
         </div>
-        <div className={`flex flex-wrap gap-2 empty:hidden ${remedies.length > 1 ? "pl-6" : ""}`}>
+        <div
+          className={`flex flex-wrap gap-2 empty:hidden ${remedies.length > 1 ? "pl-6" : "max-wide:pl-6"}`}
+        >
           <Remedies all={remedies} unsent={unsent} again={again} />
         </div>
       </div>
@@ -106,6 +111,10 @@ interface RemedyProps extends Omit<RemediesProps, "all"> {
 
 function RemedyButton({ remedy, primary, unsent, again }: RemedyProps) {
   const strings = useStrings();
+  const failures = useFailureStrings();
+  const actions = useActions();
+  const failed = usePage(({ conversation }) => conversation.run.model);
+  const current = useCurrentModel()?.name ?? null;
   if (remedy === "again") {
     return (
       <Button primary={primary} onClick={again}>
@@ -116,24 +125,41 @@ function RemedyButton({ remedy, primary, unsent, again }: RemedyProps) {
   if (remedy === "model") {
     return (
       <OtherModels onChosen={again}>
-        <Button primary={primary}>{strings.useAnotherModel}</Button>
+        <Button primary={primary}>{failures.useAnotherModel}</Button>
       </OtherModels>
+    );
+  }
+  if (remedy === "summarize") {
+    return (
+      <Button primary={primary} onClick={() => void actions.summarizeAndRetry()}>
+        {failures.summarizeAndRetry}
+      </Button>
+    );
+  }
+  if (remedy === "key") {
+    return (
+      <Button
+        primary={primary}
+        onClick={() => actions.connectModel({ connectionId: null, keyOf: failed ?? current ?? "" })}
+      >
+        {failures.updateKey}
+      </Button>
     );
   }
   return (
     <Link to="/settings" hash="models" className={buttonLook(primary)}>
-      {remedy === "key" ? strings.updateKey : strings.modelSettings}
+      {failures.modelSettings}
     </Link>
   );
 }
 
 /** The words of the provider. */
 function Details({ error }: { error: RunError | null }) {
-  const strings = useStrings();
+  const failures = useFailureStrings();
   if (error === null || error.message === "") return null;
   return (
     <details className="pl-6 text-small text-soft">
-      <summary className="w-fit cursor-pointer hover:text-ink">{strings.errorDetails}</summary>
+      <summary className="w-fit cursor-pointer hover:text-ink">{failures.errorDetails}</summary>
       <p className="mt-1 font-mono [overflow-wrap:anywhere]">{sentence(error.message)}</p>
     </details>
   );
@@ -149,8 +175,8 @@ function hasAnswer(conversation: Conversation): boolean {
   });
 }
 
-function faultOf(error: RunError | null, strings: Strings): ModelFault | null {
-  return error !== null && error.name in strings.runErrors ? (error.name as ModelFault) : null;
+function faultOf(error: RunError | null, failures: FailureStrings): ModelFault | null {
+  return error !== null && error.name in failures.runErrors ? (error.name as ModelFault) : null;
 }
 
 /** Return what to do about a known error, else what happened; nothing if the headline says it. */
@@ -159,8 +185,9 @@ function reasonOf(
   fault: ModelFault | null,
   untaken: boolean,
   strings: Strings,
+  failures: FailureStrings,
 ): string {
-  if (fault !== null) return strings.runErrorHints[fault];
+  if (fault !== null) return failures.runErrorHints[fault];
   const inHeadline = error?.name === "NetworkError" || error?.name === "Conflict";
   if (error === null || (untaken && inHeadline)) return "";
   const translated: Readonly<Record<string, string>> = strings.reasons;

@@ -1,8 +1,7 @@
 /** Status at the end of a conversation: working, stopped or failed. */
 
 import { CircleStop } from "lucide-react";
-import { RunFailure } from "@/features/chat/message/RunFailure";
-import { Elapsed } from "@/features/chat/tool/Elapsed";
+import { lazy, Suspense } from "react";
 import { useStrings } from "@/i18n/context";
 import type { Strings } from "@/i18n/i18n";
 import type { ModelRetry } from "@/run/conversation";
@@ -11,13 +10,22 @@ import { type Conversation, isActive } from "@/run/reduce";
 import { writesTodos } from "@/run/todos";
 import { usePage } from "@/state/context";
 import { modelName, useCurrentModel, useModelName } from "@/state/models";
+import { Elapsed } from "@/ui/Elapsed";
+
+const RunFailure = lazy(() => import("@/features/chat/message/RunFailure"));
 
 export function RunNotice() {
   const strings = useStrings();
   const phase = usePage(({ conversation }) => conversation.run.phase);
   const waits = usePage(({ conversation }) => isActive(conversation.run) && waitsForModel(conversation));
   if (waits) return <Waiting />;
-  if (phase === "failed") return <RunFailure />;
+  if (phase === "failed") {
+    return (
+      <Suspense>
+        <RunFailure />
+      </Suspense>
+    );
+  }
   if (phase !== "stopped") return null;
   return (
     <p className="flex items-center gap-2 text-small text-faint">
@@ -42,7 +50,7 @@ function Waiting() {
     >
       <span className="sr-only">{strings.answering}</span>
       <span aria-hidden className="size-2 shrink-0 animate-breathe rounded-full bg-running" />
-      <span aria-hidden className="animate-breathe">
+      <span aria-hidden className="shimmer">
         {words}
       </span>
       <Elapsed since={since ?? null} />

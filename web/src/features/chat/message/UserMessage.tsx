@@ -1,5 +1,6 @@
 /** A user message. */
 
+import { Target } from "lucide-react";
 import { useState } from "react";
 import { UserMessageActions } from "@/features/chat/message/MessageActions";
 import { MessageEditor } from "@/features/chat/message/MessageEditor";
@@ -46,8 +47,9 @@ export function UserMessage({ message, unsent, fork }: Props) {
       {message.text !== "" && (
         <div
           data-said
-          className={`rounded-box bg-tint px-4 py-3 text-prose whitespace-pre-wrap [overflow-wrap:anywhere] ${unsent ? "opacity-70" : ""}`}
+          className={`rounded-box bg-bubble px-4 py-3 text-prose whitespace-pre-wrap [overflow-wrap:anywhere] ${unsent ? "opacity-70" : ""}`}
         >
+          {message.pinned && <Target aria-hidden className="mr-2 inline size-4 align-[-2px] text-accent" />}
           {message.text}
         </div>
       )}

@@ -1,14 +1,15 @@
 /** Steps of a subagent inside its tool card. */
 
-import { MessageSquareText, Wrench } from "lucide-react";
+import { MessageSquareText } from "lucide-react";
 import { useEffect } from "react";
 import { useLanguage, useStrings } from "@/i18n/context";
 import type { Strings } from "@/i18n/i18n";
 import { Markdown } from "@/markdown/Markdown";
 import { lastLines } from "@/run/progress";
 import type { BatchCounts, SubagentTask } from "@/run/subagentTasks";
-import { toolKind } from "@/run/toolCalls";
+import { type ToolKind, toolKind } from "@/run/toolCalls";
 import { useActions, usePage } from "@/state/context";
+import { TOOL_ICONS } from "@/ui/toolIcons";
 
 export function SubagentProgress({ callId, runId }: { callId: string; runId: string | null }) {
   const strings = useStrings();
@@ -33,7 +34,7 @@ export function SubagentProgress({ callId, runId }: { callId: string; runId: str
       className="flex max-h-60 flex-col gap-1 overflow-y-auto text-small"
     >
       {steps.map((step, index) => {
-        const Icon = step.kind === "toolCall" ? Wrench : MessageSquareText;
+        const Icon = step.kind === "toolCall" ? TOOL_ICONS[kindIn(step.text)] : MessageSquareText;
         return (
           // biome-ignore lint/suspicious/noArrayIndexKey: steps are only added, and stay in their place
           <li key={index} className="flex min-w-0 gap-2 text-soft">
@@ -55,11 +56,16 @@ function describeCalls(text: string, strings: Strings): string {
   return lastLines(text)
     .split("\n")
     .map((line) => {
-      const [name = "", ...rest] = line.split(" ");
-      const kind = toolKind({ id: "", index: 0, name, args: {} });
+      const [, ...rest] = line.split(" ");
+      const kind = kindIn(line);
       return kind === "use" ? line : `${strings.toolVerbs[kind].past} ${rest.join(" ")}`.trim();
     })
     .join("\n");
+}
+
+/** Return the kind of a call, whose description begins with the name of the tool. */
+function kindIn(line: string): ToolKind {
+  return toolKind({ id: "", index: 0, name: line.split(/\s/, 1)[0] ?? "", args: {} });
 }
 
 // Words for the model before the result.

@@ -1,25 +1,7 @@
 /** A tool call: one line that expands to input and output. */
 
-import {
-  Activity,
-  ChevronRight,
-  CircleStop,
-  FileCheck,
-  FileDiff,
-  FileText,
-  FolderOpen,
-  Globe,
-  type LucideIcon,
-  MessageCircleQuestionMark,
-  PencilLine,
-  Play,
-  Search,
-  Terminal,
-  Users,
-  Wrench,
-} from "lucide-react";
+import { ChevronRight, type LucideIcon } from "lucide-react";
 import { type ReactNode, useState } from "react";
-import { Elapsed } from "@/features/chat/tool/Elapsed";
 import { Monospace } from "@/features/chat/tool/Monospace";
 import { SubagentProgress, SubagentResult, useSubagentNote } from "@/features/chat/tool/SubagentProgress";
 import { ToolInput } from "@/features/chat/tool/ToolInput";
@@ -32,23 +14,8 @@ import { lastLines } from "@/run/progress";
 import { type Review, reviewOf } from "@/run/review";
 import { exitCodeIn, type ToolKind, textArgument, toolKind, toolObject, toolReason } from "@/run/toolCalls";
 import { usePage } from "@/state/context";
-
-export const TOOL_ICONS: Readonly<Record<ToolKind, LucideIcon>> = {
-  run: Terminal,
-  start: Play,
-  check: Activity,
-  end: CircleStop,
-  read: FileText,
-  write: PencilLine,
-  edit: FileDiff,
-  list: FolderOpen,
-  search: Search,
-  fetch: Globe,
-  present: FileCheck,
-  ask: MessageCircleQuestionMark,
-  delegate: Users,
-  use: Wrench,
-};
+import { Elapsed } from "@/ui/Elapsed";
+import { TOOL_ICONS } from "@/ui/toolIcons";
 
 /** State of a call without a result. */
 export type CallState = "running" | "waiting" | "over";
@@ -163,40 +130,46 @@ function Collapsible({
   const open = chosen ?? opensByDefault;
   const colours = { failed: "text-error", running: "animate-breathe text-running", quiet: "text-faint" };
   return (
-    <div
-      className={`overflow-hidden rounded-box border bg-paper ${
-        tone === "failed" ? "border-error/40" : open ? "border-line" : "border-transparent"
-      }`}
-    >
-      <button
-        type="button"
-        aria-expanded={open}
-        onClick={() => setChosen(!open)}
-        className={`flex h-8 w-full items-center gap-2 px-2 text-left text-ui hover:bg-tint focus-visible:-outline-offset-2 ${open ? "" : "rounded-box"}`}
-      >
-        <Icon aria-hidden className={`size-4 shrink-0 ${colours[tone]}`} />
-        {verb !== "" && (
-          <span className={`shrink-0 ${tone === "failed" ? "text-error" : "text-soft"}`}>{verb}</span>
-        )}
-        {purpose !== "" ? (
-          <span title={title} className="min-w-0 truncate">
-            {purpose}
+    <div data-step className="border-l border-line pl-2">
+      <div className={tone === "failed" ? "my-1 overflow-hidden rounded-box border border-error/40" : ""}>
+        <button
+          type="button"
+          aria-expanded={open}
+          onClick={() => setChosen(!open)}
+          className="flex h-7 w-full items-center gap-2 rounded-box px-2 text-left text-ui hover:bg-tint focus-visible:-outline-offset-2"
+        >
+          <Icon aria-hidden className={`size-4 shrink-0 ${colours[tone]}`} />
+          {verb !== "" && (
+            <span
+              className={`${purpose === "" ? "" : "max-wide:sr-only"} shrink-0 ${tone === "failed" ? "text-error" : "text-soft"}`}
+            >
+              {verb}
+            </span>
+          )}
+          {purpose !== "" ? (
+            <span title={title} className="min-w-0 truncate">
+              {purpose}
+            </span>
+          ) : (
+            <code title={title} className="min-w-0 truncate font-mono text-small empty:hidden">
+              {object}
+            </code>
+          )}
+          <span className="ml-auto max-w-[45%] shrink-0 truncate text-small text-faint">
+            {aside.filter(Boolean).join(" · ")}
           </span>
-        ) : (
-          <code title={title} className="min-w-0 truncate font-mono text-small empty:hidden">
-            {object}
-          </code>
+          {clock}
+          <ChevronRight
+            aria-hidden
+            className={`size-4 shrink-0 text-faint transition-transform duration-120 ${open ? "rotate-90" : ""}`}
+          />
+        </button>
+        {open && (
+          <div className="mt-1 mb-2 ml-2 flex animate-unfold flex-col gap-3 rounded-box bg-rail p-3">
+            {children}
+          </div>
         )}
-        <span className="ml-auto max-w-[45%] shrink-0 truncate text-small text-faint">
-          {aside.filter(Boolean).join(" · ")}
-        </span>
-        {clock}
-        <ChevronRight
-          aria-hidden
-          className={`size-4 shrink-0 text-faint transition-transform ${open ? "rotate-90" : ""}`}
-        />
-      </button>
-      {open && <div className="flex flex-col gap-3 border-t border-line bg-rail p-3">{children}</div>}
+      </div>
     </div>
   );
 }
@@ -225,8 +198,9 @@ function allowedNote(
   language: Language,
   strings: Strings,
 ): string | false {
-  if (result?.settledAt == null || result.runId === null || caller.runId === null) return false;
-  if (result.runId === caller.runId) return false;
+  const here = result?.allowedInThread === true && strings.allowedInThread;
+  if (result?.settledAt == null || result.runId === null || caller.runId === null) return here;
+  if (result.runId === caller.runId) return here;
   const at = new Date(result.settledAt - (result.tookMs ?? 0));
   return strings.allowedByYou(
     at.toLocaleTimeString(language, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }),

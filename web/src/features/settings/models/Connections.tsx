@@ -18,6 +18,7 @@ import { Button } from "@/ui/Button";
 import { focusOnMount } from "@/ui/dom/focusOnMount";
 import { Field, INPUT } from "@/ui/fields";
 import { IconButton } from "@/ui/IconButton";
+import { Switch } from "@/ui/Switch";
 
 export function Connections() {
   const page = useStrings();
@@ -55,7 +56,9 @@ function Connection({ connection }: { connection: ModelConnection }) {
   const [doing, setDoing] = useState<Doing>(null);
   const testing = useMutation({ networkMode: "always", mutationFn: () => server.checkModelConnection(id) });
   const removing = useConnectionChange(() => server.removeModelConnection(id));
-  const problem = testing.error ?? removing.error;
+  const sharing = useConnectionChange((shared: boolean) => server.shareModelConnection(id, shared));
+  const problem = testing.error ?? removing.error ?? sharing.error;
+  if (!connection.is_own) return <SharedConnection connection={connection} />;
   return (
     <li className="flex flex-col gap-3 px-4 py-3">
       <div className="flex flex-wrap items-center justify-between gap-2">
@@ -71,7 +74,7 @@ function Connection({ connection }: { connection: ModelConnection }) {
             {strings.keyStates[connection.key]}
           </div>
         </div>
-        <div className="flex flex-wrap gap-2">
+        <div className="grid basis-full grid-cols-2 gap-2 wide:flex wide:basis-auto">
           <Button disabled={testing.isPending} onClick={() => testing.mutate()}>
             {testing.isPending ? strings.testing : strings.test}
           </Button>
@@ -80,6 +83,17 @@ function Connection({ connection }: { connection: ModelConnection }) {
           <Button onClick={() => setDoing("removing")}>{strings.remove}</Button>
         </div>
       </div>
+      {connection.can_share && (
+        <div className="flex items-center justify-between gap-3 text-small text-soft">
+          {strings.shareHint}
+          <Switch
+            label={strings.share(connection.title)}
+            on={connection.is_shared}
+            disabled={sharing.isPending}
+            onSwitch={(on) => sharing.mutate(on)}
+          />
+        </div>
+      )}
       {doing === "removing" && (
         <div role="alert" className="flex flex-wrap items-center gap-2 rounded-box bg-warning-tint px-3 py-2">
           <span className="min-w-0 flex-1">{strings.removeSure(connection.title)}</span>
@@ -99,6 +113,24 @@ function Connection({ connection }: { connection: ModelConnection }) {
       <ul className="flex flex-col">
         {connection.models.map((model) => (
           <SavedModel key={model.name} model={model} />
+        ))}
+      </ul>
+    </li>
+  );
+}
+
+/** Connection of an administrator: its models can be used, not changed. */
+function SharedConnection({ connection }: { connection: ModelConnection }) {
+  const strings = useModelStrings();
+  return (
+    <li className="flex flex-col gap-1 px-4 py-3">
+      <div className="font-medium">{connection.title}</div>
+      <p className="text-small text-soft">{strings.sharedWithYou}</p>
+      <ul>
+        {connection.models.map(({ name, display_name }) => (
+          <li key={name} className="[overflow-wrap:anywhere]">
+            {display_name} <code className="font-mono text-small text-faint">{name}</code>
+          </li>
         ))}
       </ul>
     </li>
@@ -126,7 +158,13 @@ function SavedModel({ model }: { model: ModelConnection["models"][number] }) {
   );
 }
 
-function KeyForm({ connection, onDone }: { connection: ModelConnection; onDone: () => void }) {
+interface KeyFormProps {
+  readonly connection: ModelConnection;
+  readonly onDone: () => void;
+  readonly onCancel?: () => void;
+}
+
+export function KeyForm({ connection, onDone, onCancel = onDone }: KeyFormProps) {
   const page = useStrings();
   const strings = useModelStrings();
   const server = useServer();
@@ -161,7 +199,7 @@ function KeyForm({ connection, onDone }: { connection: ModelConnection; onDone: 
         <Button type="submit" primary disabled={key.trim() === "" || replacing.isPending}>
           {page.save}
         </Button>
-        <Button onClick={onDone}>{page.cancel}</Button>
+        <Button onClick={onCancel}>{page.cancel}</Button>
       </div>
     </form>
   );

@@ -19,6 +19,11 @@ export function connectionsQuery(server: Server) {
   return queryOptions({ queryKey: CONNECTIONS, queryFn: server.modelConnections });
 }
 
+/** Embedding model of the server. */
+export function embeddingQuery(server: Server) {
+  return queryOptions({ queryKey: ["embedding-model"], queryFn: server.embeddingModel });
+}
+
 /** Providers, and the servers found on this machine, which may be started meanwhile. */
 export function providersQuery(server: Server) {
   return queryOptions({

@@ -1,1 +1,0 @@
-"""Middlewares that wrap model calls."""

@@ -1,0 +1,76 @@
+"""Tables of accounts, their sessions, API tokens and links, and of failed logins."""
+
+from sqlalchemy import Boolean, Column, ForeignKey, Index, String, Table
+from sqlalchemy.types import JSON
+
+from deerflow.persistence.tables.runs import UtcTime, metadata
+
+# `email_key` is the address as it is compared; two accounts cannot have the same.
+accounts = Table(
+    "accounts",
+    metadata,
+    Column("user_id", String(64), primary_key=True),
+    Column("email", String(255), nullable=False),
+    Column("email_key", String(255), nullable=False),
+    Column("password_hash", String(255), nullable=False),
+    Column("role", String(16), nullable=False),
+    Column("is_active", Boolean, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("last_login_at", UtcTime),
+    Index("ix_accounts_email_key", "email_key", unique=True),
+)
+
+login_sessions = Table(
+    "login_sessions",
+    metadata,
+    Column("session_id", String(64), primary_key=True),
+    Column("owner", String(64), ForeignKey("accounts.user_id", ondelete="CASCADE"), nullable=False),
+    Column("token_hash", String(64), nullable=False),
+    Column("address", String(64), nullable=False),
+    Column("client", String(255), nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("last_used_at", UtcTime, nullable=False),
+    Column("expires_at", UtcTime, nullable=False),
+    Index("ix_login_sessions_token_hash", "token_hash", unique=True),
+    Index("ix_login_sessions_owner", "owner"),
+)
+
+api_tokens = Table(
+    "api_tokens",
+    metadata,
+    Column("token_id", String(64), primary_key=True),
+    Column("owner", String(64), ForeignKey("accounts.user_id", ondelete="CASCADE"), nullable=False),
+    Column("token_hash", String(64), nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("scope", String(16), nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("last_used_at", UtcTime),
+    Column("expires_at", UtcTime),
+    Index("ix_api_tokens_token_hash", "token_hash", unique=True),
+    Index("ix_api_tokens_owner", "owner"),
+)
+
+# Invitations, and links with which the password of an account (`user_id`) is set again.
+account_links = Table(
+    "account_links",
+    metadata,
+    Column("link_id", String(64), primary_key=True),
+    Column("user_id", String(64), ForeignKey("accounts.user_id", ondelete="CASCADE")),
+    Column("token_hash", String(64), nullable=False),
+    Column("email", String(255)),
+    Column("role", String(16), nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("expires_at", UtcTime, nullable=False),
+    Index("ix_account_links_token_hash", "token_hash", unique=True),
+    Index("ix_account_links_user_id", "user_id"),
+)
+
+# One row per account name and per address, by hash, with the times of the failures that count.
+login_failures = Table(
+    "login_failures",
+    metadata,
+    Column("subject", String(64), primary_key=True),
+    Column("failures", JSON, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+    Index("ix_login_failures_updated_at", "updated_at"),
+)

@@ -1,0 +1,77 @@
+/** Accounts: login, links, sessions, API tokens and users. */
+
+import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
+import type { Schemas } from "@/api/wire";
+
+export type Me = Schemas["Me"];
+export type SetupStatus = Schemas["SetupStatus"];
+export type LinkInfo = Schemas["LinkInfo"];
+export type Session = Schemas["SessionInfo"];
+export type Token = Schemas["TokenInfo"];
+export type NewToken = Schemas["NewToken"];
+export type TokenScope = Token["scope"];
+export type User = Schemas["UserInfo"];
+export type Role = User["role"];
+export type Invitation = Schemas["InvitationInfo"];
+export type NewLink = Schemas["NewLink"];
+
+const AUTH = "/api/v1/auth";
+/** Header that forms of other sites cannot send. */
+const PROTECTION = "X-CSRF-Protection";
+
+export function protect(init: RequestInit = {}): RequestInit {
+  const headers = new Headers(init.headers);
+  headers.set(PROTECTION, "1");
+  return { ...init, headers };
+}
+
+/** Return true if a response says that the page has to log in. */
+export function needsLogin(response: Response): boolean {
+  return response.status === 401 && response.headers.has("WWW-Authenticate");
+}
+
+export interface Credentials {
+  readonly email: string;
+  readonly password: string;
+}
+
+export type AccountsApi = ReturnType<typeof accountsApi>;
+
+export function accountsApi(fetch: Fetch) {
+  const send = async (path: string, init: RequestInit) => {
+    await request(fetch, `${AUTH}/${path}`, init);
+  };
+  const remove = (path: string) => send(path, { method: "DELETE" });
+  return {
+    status: () => requestJson<SetupStatus>(fetch, `${AUTH}/setup-status`),
+    me: () => requestJson<Me>(fetch, `${AUTH}/me`),
+    logIn: (credentials: Credentials) => send("login/local", jsonBody(credentials)),
+    setUp: (token: string, credentials: Credentials) =>
+      send("initialize", jsonBody({ token, ...credentials })),
+    checkLink: (token: string) => requestJson<LinkInfo>(fetch, `${AUTH}/check-link`, jsonBody({ token })),
+    acceptInvitation: (token: string, credentials: Credentials) =>
+      send("accept-invitation", jsonBody({ token, ...credentials })),
+    resetPassword: (token: string, password: string) => send("reset-password", jsonBody({ token, password })),
+    logOut: () => send("logout", { method: "POST" }),
+    logOutEverywhere: () => send("logout-everywhere", { method: "POST" }),
+    changePassword: (current: string, next: string) =>
+      send("change-password", jsonBody({ current_password: current, new_password: next })),
+    sessions: () => requestJson<Session[]>(fetch, `${AUTH}/sessions`),
+    endSession: (id: string) => remove(`sessions/${encodeURIComponent(id)}`),
+    tokens: () => requestJson<Token[]>(fetch, `${AUTH}/tokens`),
+    createToken: (name: string, scope: TokenScope, days: number | null) =>
+      requestJson<NewToken>(fetch, `${AUTH}/tokens`, jsonBody({ name, scope, expires_in_days: days })),
+    revokeToken: (id: string) => remove(`tokens/${encodeURIComponent(id)}`),
+    createSetupLink: () => requestJson<Schemas["SetupLink"]>(fetch, `${AUTH}/setup-link`, { method: "POST" }),
+    users: () => requestJson<User[]>(fetch, `${AUTH}/users`),
+    changeUser: (id: string, change: { role?: Role; is_active?: boolean }) =>
+      send(`users/${encodeURIComponent(id)}`, jsonBody(change, "PATCH")),
+    deleteUser: (id: string) => remove(`users/${encodeURIComponent(id)}`),
+    createResetLink: (id: string) =>
+      requestJson<NewLink>(fetch, `${AUTH}/users/${encodeURIComponent(id)}/reset-link`, { method: "POST" }),
+    invitations: () => requestJson<Invitation[]>(fetch, `${AUTH}/invitations`),
+    invite: (email: string | null, role: Role) =>
+      requestJson<NewLink>(fetch, `${AUTH}/invitations`, jsonBody({ email, role })),
+    withdrawInvitation: (id: string) => remove(`invitations/${encodeURIComponent(id)}`),
+  };
+}

@@ -1,0 +1,10 @@
+/** Press the button that is marked with `data-shortcut`, as the keyboard would. */
+export function pressShortcut(name: string): void {
+  const button = document.querySelector<HTMLElement>(`[data-shortcut="${name}"]`);
+  if (button === null) return;
+  button.focus();
+  // Menus open by keys or pointers, other buttons by clicks.
+  if (button.getAttribute("aria-haspopup") === "menu")
+    button.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
+  else button.click();
+}
