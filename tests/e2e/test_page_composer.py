@@ -1,10 +1,11 @@
 """The message composer in a real browser: attachments, mentions, suggestions, models and modes."""
 
+import asyncio
 import json
 from base64 import b64decode
 from pathlib import Path
 
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from deerflow.testing import ScriptedServer
 from tests.e2e.server_process import RunningServer
@@ -125,6 +126,27 @@ async def test_arrow_keys_recall_previous_messages(demo_server: RunningServer, v
     for key, value in [("Up", "second words"), ("Up", "first words"), ("Down", "second words"), ("Down", "")]:
         await box.press(f"Arrow{key}")
         await expect(box).to_have_value(value)
+
+
+async def test_a_menu_that_is_opened_while_the_page_loads_stays_open(
+    demo_server: RunningServer, visitor: Visitor
+) -> None:
+    page = await visitor.open(demo_server.url, reduced_motion="reduce")
+    loads = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await loads.wait()
+        await route.continue_()
+
+    await page.route("**/api/**", hold)
+    await page.reload()
+    await page.get_by_role("button", name="Choose a mode:").click()
+    await expect(page.get_by_role("menuitemradio")).to_have_count(4)
+    await expect(page.get_by_role("button", name="Attach files")).to_have_count(0)
+    loads.set()
+    await expect(page.get_by_role("button", name="Attach files")).to_be_visible()
+    await page.get_by_role("menuitemradio", name="Ultra").click()
+    await expect(page.get_by_role("button", name="Choose a mode:")).to_have_text("Ultra")
 
 
 async def test_the_mode_of_a_thread_persists_and_is_sent_with_messages(

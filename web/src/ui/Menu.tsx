@@ -2,7 +2,7 @@
 
 import * as Radix from "@radix-ui/react-dropdown-menu";
 import { Check, type LucideIcon } from "lucide-react";
-import { type ReactNode, useRef } from "react";
+import { type ReactNode, useRef, useState } from "react";
 
 interface MenuProps {
   readonly trigger: ReactNode;
@@ -15,12 +15,14 @@ interface MenuProps {
 
 export function Menu({ trigger, side = "bottom", align = "start", movesFocus, children }: MenuProps) {
   const hasChosen = useRef(false);
+  // Found when the menu opens: with another container an open menu would be mounted again, and close.
+  const [container, setContainer] = useState<Element | null>(null);
   return (
     // Not modal: Radix locks scrolling with an inline style, which the CSP forbids.
-    <Radix.Root modal={false}>
+    <Radix.Root modal={false} onOpenChange={(opens) => opens && setContainer(document.querySelector("main"))}>
       <Radix.Trigger asChild>{trigger}</Radix.Trigger>
       {/* Inside a landmark, as all content of the page. */}
-      <Radix.Portal container={document.querySelector("main")}>
+      <Radix.Portal container={container}>
         <Radix.Content
           side={side}
           align={align}
