@@ -1,6 +1,8 @@
 """Tests of sessions: elicitation, progress, images, and the lifetime of processes."""
 
+import asyncio
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,9 @@ from deerflow.config.sections.models import ModelConfig
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import AgentSpec, Resume, RunRequest
 from deerflow.harness import open_harness
+from deerflow.mcp.catalog import ToolListCache
+from deerflow.mcp.session.calls import ServerAddress
+from deerflow.mcp.status import ServerListing
 from deerflow.testing import ScriptedModel, calling
 from tests.conformance.command_suite import wait_until
 from tests.mcp.support import (
@@ -107,6 +112,39 @@ async def test_listing_is_cached_across_restarts(tmp_path: Path) -> None:
         await world.run()
         assert world.tool_names() == offered and len(offered) > 10
         assert world.status("s").state == "connecting"
+
+
+async def test_a_listing_that_is_being_forgotten_is_not_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = tmp_path / "flags"
+    flags.mkdir()
+    servers = {"s": build_hostile_entry(f"hang-if:{flags}/now", paths=[str(HOSTILE_SERVER), str(flags)])}
+    forget, get, is_read = ToolListCache.forget, ToolListCache.get, threading.Event()
+
+    def forget_late(cache: ToolListCache, address: ServerAddress) -> None:
+        is_read.wait(0.3)
+        forget(cache, address)
+
+    def get_and_tell(cache: ToolListCache, address: ServerAddress) -> ServerListing | None:
+        found = get(cache, address)
+        is_read.set()
+        return found
+
+    async with open_mcp_harness(tmp_path, servers) as world:
+        await world.wait_until_listed()
+        (flags / "now").touch()
+        monkeypatch.setattr(ToolListCache, "forget", forget_late)
+        monkeypatch.setattr(ToolListCache, "get", get_and_tell)
+        world.harness.resources.mcp_servers.catalog.forget("s")
+        await world.harness.core.mcp.prepare(LOCAL_USER.user_id, wait_s=0)
+
+        async def is_connecting() -> bool:
+            await asyncio.to_thread(is_read.wait, 0.01)
+            return world.status("s").state == "connecting"
+
+        await wait_until(is_connecting)
+        assert world.tool_names() == []
 
 
 async def read_action_request(world: McpHarness) -> dict[str, object]:

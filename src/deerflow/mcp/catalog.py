@@ -65,7 +65,7 @@ class WatchedServer:
         self.version = ""
         self.refresh_task: asyncio.Task[None] | None = None
         self.known = asyncio.Event()
-        """Set once something is known: what it offers, or that it does not coroutine."""
+        """Set once something is known: what it offers, or that it does not answer."""
         self.failures = 0
         self.retry_at = 0.0
         self.session: McpSession | None = None
@@ -129,6 +129,7 @@ class McpCatalog:
         self._watched: dict[tuple[str, str], WatchedServer] = {}
         self._current_configs: tuple[ServerConfigs, dict[str, str]] = ({}, {})
         self._tasks: set[asyncio.Task[None]] = set()
+        self._forgetting: set[asyncio.Task[None]] = set()
         sessions.on_listing(self.record_listing)
 
     def offer(self, user_id: str) -> ToolOffer:
@@ -196,7 +197,10 @@ class McpCatalog:
             watched = self._watched.pop(key)
             if watched.refresh_task is not None:
                 watched.refresh_task.cancel()
-            self._start_task(asyncio.to_thread(self._cache.forget, watched.address), f"forgetting what {key[0]} offers")
+            task = asyncio.to_thread(self._cache.forget, watched.address)
+            forgetting = self._start_task(task, f"forgetting what {key[0]} offers")
+            self._forgetting.add(forgetting)
+            forgetting.add_done_callback(self._forgetting.discard)
 
     async def recheck(self, server: str | None = None) -> None:
         """Check known listings against the pins again, after an admin has accepted tools."""
@@ -293,6 +297,8 @@ class McpCatalog:
 
     async def _refresh(self, watched: WatchedServer) -> None:
         """List a server and record the result."""
+        if self._forgetting:
+            await asyncio.wait(self._forgetting)  # a forgotten listing must not be read again
         if watched.listing is None and (known := await asyncio.to_thread(self._cache.get, watched.address)):
             await self._adopt(watched, known)
         watched.set_state("connecting")
