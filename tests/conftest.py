@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import signal
 import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -51,6 +52,16 @@ SLOW_S = 300
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option for tests that are not part of every run."""
     parser.addoption("--nightly", action="store_true", help="also run tests that download what is newest today")
+
+
+def pytest_configure() -> None:
+    """Let processes of tests receive the signals that are ignored under nohup or in the background of a script.
+
+    An ignored signal is inherited; one with a handler is reset in a new process, and pytest itself survives it.
+    """
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
