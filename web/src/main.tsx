@@ -1,6 +1,5 @@
 /** Entry point of the page. */
 
-import { QueryClient } from "@tanstack/react-query";
 import { createBrowserHistory, RouterProvider } from "@tanstack/react-router";
 import { type ReactNode, StrictMode } from "react";
 import { createRoot } from "react-dom/client";
@@ -18,6 +17,7 @@ import { keepDrafts, readDrafts } from "@/state/drafts";
 import { initialPage, reducePage } from "@/state/page";
 import { readPreferences, writePreferences } from "@/state/preferences";
 import { retryWhenAway } from "@/state/queries";
+import { PageQueryClient } from "@/state/queryClient";
 import { ServerProvider } from "@/state/server";
 import { createStore } from "@/state/store";
 import { syncThreadWithUrl } from "@/state/syncThreadWithUrl";
@@ -84,7 +84,7 @@ function workspace(): ReactNode {
   store.subscribe(keepDrafts(localStorage, () => store.get().drafts));
   const history = createBrowserHistory();
   const files = createFilesGateway(ask, sendFormInBrowser);
-  const queries = new QueryClient({
+  const queries = new PageQueryClient({
     defaultOptions: { queries: { retry: retryWhenAway, staleTime: 5_000 } },
   });
   const gateway = createGateway(ask, {

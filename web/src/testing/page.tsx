@@ -1,6 +1,5 @@
 /** Renders the page with a fake gateway. */
 
-import { QueryClient } from "@tanstack/react-query";
 import { createMemoryHistory, RouterProvider } from "@tanstack/react-router";
 import { render } from "@testing-library/react";
 import type { Gateway } from "@/api/gateway";
@@ -10,6 +9,7 @@ import { createActions } from "@/state/actions/actions";
 import { AppProvider } from "@/state/context";
 import { initialPage, reducePage } from "@/state/page";
 import { DEFAULT_PREFERENCES, type Preferences } from "@/state/preferences";
+import { PageQueryClient } from "@/state/queryClient";
 import { ServerProvider } from "@/state/server";
 import { createStore } from "@/state/store";
 import { syncThreadWithUrl } from "@/state/syncThreadWithUrl";
@@ -44,7 +44,7 @@ export function showPage(
   });
   let saved: Preferences | null = null;
   let ids = 0;
-  const queries = new QueryClient({ defaultOptions: { queries: { retry: false } } });
+  const queries = new PageQueryClient({ defaultOptions: { queries: { retry: false } } });
   const actions = createActions({
     gateway,
     store,

@@ -1,6 +1,5 @@
 /** Entry point of shared pages. Requests only the shared thread. */
 
-import { QueryClient } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import type { Fetch } from "@/api/http";
 import { createServer } from "@/api/server";
@@ -12,6 +11,7 @@ import { AppProvider } from "@/state/context";
 import { initialPage, reducePage } from "@/state/page";
 import type { Preferences } from "@/state/preferences";
 import { retryWhenAway } from "@/state/queries";
+import { PageQueryClient } from "@/state/queryClient";
 import { ServerProvider } from "@/state/server";
 import { createStore } from "@/state/store";
 import { newId } from "@/ui/dom/newId";
@@ -19,7 +19,7 @@ import { newId } from "@/ui/dom/newId";
 export function sharedPage(ask: Fetch, token: string, preferences: Preferences): ReactNode {
   const shared = sharedApi(ask, token);
   const store = createStore(reducePage, initialPage(token, preferences, true), requestAnimationFrame);
-  const queries = new QueryClient({ defaultOptions: { queries: { retry: retryWhenAway } } });
+  const queries = new PageQueryClient({ defaultOptions: { queries: { retry: retryWhenAway } } });
   const gateway = readingGateway(shared);
   const actions = createActions({
     gateway,

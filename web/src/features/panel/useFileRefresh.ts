@@ -1,6 +1,6 @@
 /** Refetches files after each run. */
 
-import { useQueryClient } from "@tanstack/react-query";
+import { type Query, useQueryClient } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import { isActive } from "@/run/reduce";
 import { usePage } from "@/state/context";
@@ -11,10 +11,11 @@ export function useFileRefresh(): void {
   const threadId = usePage((page) => page.threadId);
   const wasActive = useRef(active);
   useEffect(() => {
-    const query = { queryKey: ["thread", threadId] };
-    // A first request that is still open would be kept, with a response from before the end of the run.
-    const canceled = wasActive.current && !active ? queries.cancelQueries(query) : Promise.resolve();
+    const hasEnded = wasActive.current && !active;
     wasActive.current = active;
-    if (!active) void canceled.then(() => queries.invalidateQueries(query));
+    if (active) return;
+    // A first request that is open was sent a moment ago, unless a run has ended since.
+    const predicate = ({ state }: Query) => hasEnded || state.data !== undefined;
+    void queries.invalidateQueries({ queryKey: ["thread", threadId], predicate });
   }, [active, threadId, queries]);
 }
