@@ -43,7 +43,10 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ThreadTimes:
-    """Seconds for which a thread has had a CPU, how often it got one, and whether it waits for something else."""
+    """Seconds for which a thread has had a CPU, how often it got one, and whether it waits in a system call.
+
+    A thread that waits outside of a system call waits for memory that the system reads from a busy disk.
+    """
 
     cpu_s: float = 0.0
     slices: int = -1
@@ -56,9 +59,10 @@ class ThreadTimes:
         try:
             cpu, _, slices = (task / "schedstat").read_text().split()
             state = (task / "stat").read_text().rpartition(")")[2].split()[0]
+            is_page_fault = (task / "syscall").read_text().startswith("-1 ")
         except (OSError, ValueError):
             return cls()
-        return cls(int(cpu) / 1e9, int(slices), state in "SD")
+        return cls(int(cpu) / 1e9, int(slices), state in "SD" and not is_page_fault)
 
 
 @dataclass(slots=True)
