@@ -195,7 +195,16 @@ def drop_projects(connection: sqlite3.Connection) -> None:
 
 def drop_positions(connection: sqlite3.Connection) -> None:
     """Remove what migrations 0020 and 0021 create."""
-    for later in ("login_failures", "account_links", "api_tokens", "login_sessions", "accounts"):
+    for later in (
+        "user_deletions",
+        "audit_head",
+        "audit_entries",
+        "login_failures",
+        "account_links",
+        "api_tokens",
+        "login_sessions",
+        "accounts",
+    ):
         connection.execute(f"DROP TABLE {later}")
     for index in ("ix_threads_activity", "ix_threads_owner_activity", "ix_web_pages_thread_id_position"):
         connection.execute(f"DROP INDEX {index}")

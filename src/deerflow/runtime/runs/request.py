@@ -4,9 +4,9 @@ LangGraph accepts any resume value, and a thread cannot continue after one that 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,14 @@ from pydantic import TypeAdapter, ValidationError
 from deerflow.config.sections.runs import TitleConfig
 from deerflow.domain.errors import Conflict, InvalidRequest
 from deerflow.domain.identity import Principal, new_id
-from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
+from deerflow.domain.runs import Resume, RunRecord, RunRequest, RunStatus
 from deerflow.domain.threads import derive_title
+from deerflow.persistence.engine.database import Database
+from deerflow.persistence.queries.audit import AuditOutcome
 from deerflow.persistence.queries.runs import StoredRequest
+from deerflow.persistence.queries.threads import find_thread
 from deerflow.runtime.journal.serialization import message_fields, to_json
+from deerflow.runtime.runs.hooks import RunHooks
 from deerflow.runtime.transcript import convert_values, to_messages
 
 if TYPE_CHECKING:
@@ -28,6 +32,29 @@ if TYPE_CHECKING:
 
 ASKED_BY = "asked_by"
 REQUEST_FIELDS = tuple(each.name for each in fields(RunRequest))
+
+
+Decision = tuple[str, AuditOutcome]
+"""Name of a tool and what a person has decided about its call."""
+
+
+async def match_resume(
+    database: Database, hooks: RunHooks, request: RunRequest, who: Principal
+) -> tuple[RunRequest, Sequence[Decision]]:
+    """Return a request with its answers by interrupt, after checking them, and what they decide."""
+    if request.resume is None:
+        return request, ()
+    await database.read(partial(find_thread, thread_id=request.thread_id, owner=who.user_id))
+    questions = await hooks.pending_interrupts(request.thread_id)
+    answers = match_answers(questions, request.resume.answer)
+    decided = [each for question in questions for each in list_decisions(question.value, answers[question.id])]
+    return replace(request, resume=Resume(answers)), decided
+
+
+def list_decisions(question: object, answer: object) -> Sequence[Decision]:
+    """Return the decision about each tool call of an interrupt."""
+    given = answer.get("decisions", ()) if isinstance(answer, Mapping) else ()
+    return [(call["name"], each["type"]) for call, each in zip(requested_calls(question) or (), given, strict=False)]
 
 
 def match_answers(questions: "Sequence[Interrupt]", answer: object) -> dict[str, object]:
