@@ -90,7 +90,7 @@ class Indexer:
     async def delete_projects(self, owner: str) -> None:
         """Delete all projects of a user with their files, passages and memory."""
         for project in await self._projects.list(Principal(owner)):
-            await self._projects.delete(project.project_id, Principal(owner))
+            await self._projects.delete(project.project_id, Principal(owner), is_recorded=False)
         while purge := await self._database.read(partial(rows.find_purge, owner=owner)):
             await self._purge(purge)
 

@@ -69,9 +69,12 @@ class ChainCheck:
                 self._report(seq, f"entries are missing or were moved: {previous.seq} is followed by {seq}")
             if hash_entry(previous.hash, (seq, at, kind, actor, subject, outcome, details_hash)) != stored:
                 self._report(seq, "the entry or the one before it was changed")
-            if details_hash is not None and details is None:
-                self._erased.append((seq, actor, subject))
-            elif details is not None and (details_hash is None or hash_details(salt, details) != details_hash):
+            if details is None:
+                if salt is not None:
+                    self._report(seq, "the details were changed")
+                elif details_hash is not None:
+                    self._erased.append((seq, actor, subject))
+            elif hash_details(salt, details) != details_hash:
                 self._report(seq, "the details were changed")
             if kind == DELETED and subject:
                 self._deleted.add(subject)

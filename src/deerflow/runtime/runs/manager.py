@@ -90,7 +90,7 @@ class RunManager:
         await self._check_readable(request.thread_id, who)
         if request.resume is not None or request.command is not None:
             await self._worker.load()  # the checks of these requests would import it on the event loop
-        request, decisions = await match_resume(self._database, self._hooks, request, who)
+        request, decisions = await match_resume(self._database, self._hooks.pending_interrupts, request, who)
         messages, settings = request_messages(request), await self._hooks.resolve_settings(who.user_id)
         run = create_run_record(request, who, self._process)
         first = RunEvent(1, "metadata", to_json({"run_id": run.run_id, "thread_id": run.thread_id}))

@@ -3,12 +3,12 @@
 LangGraph accepts any resume value, and a thread cannot continue after one that does not fit: answers are checked.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime
 from functools import cache, partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from langchain_core.messages import BaseMessage, HumanMessage
 from pydantic import TypeAdapter, ValidationError
@@ -23,7 +23,6 @@ from deerflow.persistence.queries.audit import AuditOutcome
 from deerflow.persistence.queries.runs import StoredRequest
 from deerflow.persistence.queries.threads import find_thread
 from deerflow.runtime.journal.serialization import message_fields, to_json
-from deerflow.runtime.runs.hooks import RunHooks
 from deerflow.runtime.transcript import convert_values, to_messages
 
 if TYPE_CHECKING:
@@ -34,18 +33,20 @@ ASKED_BY = "asked_by"
 REQUEST_FIELDS = tuple(each.name for each in fields(RunRequest))
 
 
+PendingInterrupts: TypeAlias = "Callable[[str], Awaitable[Sequence[Interrupt]]]"
+"""(thread) → the interrupts of its paused run."""
 Decision = tuple[str, AuditOutcome]
 """Name of a tool and what a person has decided about its call."""
 
 
 async def match_resume(
-    database: Database, hooks: RunHooks, request: RunRequest, who: Principal
+    database: Database, list_pending: PendingInterrupts, request: RunRequest, who: Principal
 ) -> tuple[RunRequest, Sequence[Decision]]:
     """Return a request with its answers by interrupt, after checking them, and what they decide."""
     if request.resume is None:
         return request, ()
     await database.read(partial(find_thread, thread_id=request.thread_id, owner=who.user_id))
-    questions = await hooks.pending_interrupts(request.thread_id)
+    questions = await list_pending(request.thread_id)
     answers = match_answers(questions, request.resume.answer)
     decided = [each for question in questions for each in list_decisions(question.value, answers[question.id])]
     return replace(request, resume=Resume(answers)), decided
