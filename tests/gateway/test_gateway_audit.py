@@ -119,9 +119,9 @@ async def test_approvals_and_calls_that_reach_outside_are_recorded(tmp_path: Pat
     model = ScriptedModel.saying(
         calling("web_fetch", url="http://127.0.0.1:9/a"), calling("ls", path="/mnt/user-data/workspace"), "Done."
     )
-    settings = {"tools": [{"name": "web_fetch", "group": "web", "use": "deerflow.community.web_fetch:web_fetch"}]}
-    policy = {"approval": {"tools": ["web_fetch"]}}
-    async with open_account_server(tmp_path, model, **settings, **policy) as server:
+    use = "deerflow.community.web_fetch.tools:web_fetch_tool"
+    fetch = {"name": "web_fetch", "group": "web", "use": use, "approval": "always"}
+    async with open_account_server(tmp_path, model, tools=[fetch]) as server:
         ann = await server.set_up()
         await ann.post("/api/threads", json={"thread_id": "t"})
         await ann.post("/api/threads/t/runs/wait", json=HI)
@@ -143,8 +143,8 @@ async def test_a_server_without_accounts_records_nothing(tmp_path: Path) -> None
         assert await list_kinds(http) == []
 
 
-async def read_as_admin(server: AccountServer) -> tuple[httpx.AsyncClient, httpx.AsyncClient]:
-    """Let an administrator read a thread of another person; return the browsers of both."""
+async def open_browsers(server: AccountServer) -> tuple[httpx.AsyncClient, httpx.AsyncClient]:
+    """Return the browsers of an administrator, and of a person with a thread."""
     ann = await server.set_up()
     bob = await server.join(ann)
     await bob.post("/api/threads", json={"thread_id": "bobs"})
@@ -154,7 +154,7 @@ async def read_as_admin(server: AccountServer) -> tuple[httpx.AsyncClient, httpx
 
 async def test_administrators_read_threads_of_others_only_with_a_reason_that_the_person_sees(tmp_path: Path) -> None:
     async with open_account_server(tmp_path) as server:
-        ann, bob = await read_as_admin(server)
+        ann, bob = await open_browsers(server)
         assert (await bob.get(f"{AUTH}/admin-access")).json() == []
         assert (await ann.get("/api/threads/bobs/messages")).status_code == 404
         assert (await ann.get(MESSAGES.format("bobs"))).status_code == 422
@@ -171,8 +171,9 @@ async def test_administrators_read_threads_of_others_only_with_a_reason_that_the
 
 async def test_deleting_a_person_deletes_what_they_have(tmp_path: Path) -> None:
     async with open_account_server(tmp_path) as server:
-        ann, bob = await read_as_admin(server)
+        ann, bob = await open_browsers(server)
         bobs_id = (await bob.get(f"{AUTH}/me")).json()["id"]
+        assert (await ann.get(MESSAGES.format("bobs"), params={"reason": "support"})).is_success
         assert (await bob.delete(f"{AUTH}/users/{bobs_id}")).status_code == 403
         assert (await ann.delete(f"{AUTH}/users/{bobs_id}")).status_code == 204
         assert (await bob.get(f"{AUTH}/me")).status_code == 401
