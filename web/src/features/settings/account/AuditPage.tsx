@@ -116,7 +116,7 @@ function EntryRow({ entry }: { entry: AuditEntry }) {
   const actor = entry.actor === null ? strings.server : nameOf(entry.actor);
   const isOther = entry.subject !== null && entry.subject.id !== entry.actor?.id;
   const details = Object.entries(entry.details)
-    .map(([name, value]) => `${name}: ${value}`)
+    .map(([name, value]) => `${strings.details[name] ?? name}: ${value}`)
     .join(" · ");
   return (
     <Fact
