@@ -25,7 +25,7 @@ EXPORT_PAGE = 500
 MAX_PROBLEMS = 20
 HEAD = re.compile(r"(\d{1,18}):([0-9a-f]{64})")
 FIRST = -(2**62)
-"""Below the number of every entry, also of those that somebody else has inserted."""
+"""Below the number of every entry, also of forged ones."""
 
 
 @dataclass(frozen=True, slots=True)

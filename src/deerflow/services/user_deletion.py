@@ -4,8 +4,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
-from deerflow.accounts.accounts import Accounts
 from deerflow.config.sections.base import Settings
 from deerflow.config.sections.server import UsersConfig
 from deerflow.domain.identity import Principal
@@ -14,6 +14,9 @@ from deerflow.persistence.queries import deletions as rows
 from deerflow.persistence.queries.audit import AuditEvent, erase_details, recorded
 from deerflow.runtime.background import wait_for_event
 from deerflow.runtime.threads.deletion import ANSWER_S, CLOSE_S, Deletions
+
+if TYPE_CHECKING:
+    from deerflow.accounts.accounts import Accounts
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +34,7 @@ class UserDeletions:
     def __init__(
         self,
         database: Database,
-        accounts: Callable[[], Accounts],
+        accounts: "Callable[[], Accounts]",
         deletions: Deletions,
         cleanups: Sequence[UserCleanup],
         on_erased: UserCleanup,

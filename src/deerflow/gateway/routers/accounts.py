@@ -247,9 +247,9 @@ async def withdraw_invitation(invitation_id: str, user: CurrentAdmin, harness: H
 async def list_admin_access(user: CurrentUser, harness: HarnessDep) -> list[AdminAccess]:
     """List when administrators have read threads of the current user, newest first, each with the reason."""
     log = harness.resources.audit
-    found = await log.list(AuditFilter(person=user.user_id, kind="data.thread_read"), limit=MAX_ACCESSES)
+    found = await log.list(AuditFilter(subject=user.user_id, kind="data.thread_read"), limit=MAX_ACCESSES)
     emails = await log.find_emails(found)
-    return [AdminAccess.from_domain(each, emails) for each in found if each.subject == user.user_id]
+    return [AdminAccess.from_domain(each, emails) for each in found]
 
 
 audit_router = APIRouter(prefix="/audit", tags=["audit"])

@@ -342,7 +342,7 @@ class AdminAccess(BaseModel):
 
 
 def read_details(entry: AuditEntry) -> dict[str, str]:
-    """Return the details of an entry; empty if somebody has damaged them."""
+    """Return the details of an entry; empty if they are damaged."""
     try:
         return TypeAdapter(dict[str, str]).validate_json(entry.details or "{}")
     except ValidationError:

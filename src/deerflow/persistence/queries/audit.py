@@ -97,7 +97,7 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class AuditHead:
-    """Number and hash of the last entry: whoever has kept it notices that the log was cut off."""
+    """Number and hash of the last entry. With a copy that is kept elsewhere, truncation is found."""
 
     seq: int
     hash: str
@@ -114,11 +114,14 @@ class AuditFilter:
     kind: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    subject: str | None = None
 
     def conditions(self) -> Iterator[ColumnElement[bool]]:
         """Yield the conditions."""
         if self.person is not None:
             yield or_(entries.c.actor == self.person, entries.c.subject == self.person)
+        if self.subject is not None:
+            yield entries.c.subject == self.subject
         if self.kind is not None:
             group = f"{self.kind}."
             yield or_(entries.c.kind == self.kind, entries.c.kind.startswith(group, autoescape=True))
