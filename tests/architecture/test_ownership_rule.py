@@ -107,6 +107,7 @@ FOR_ALL = {
     "read_raw_entries": "a server or an administrator verifies the whole log",
     "list_entries": "an administrator looks at the log; of people, the service asks for their own",
     "list_entries_after": "an administrator exports the log",
+    "list_deleted_people": "a server or an administrator verifies the whole log",
     "read_emails": "names of the people in entries that were found",
     "list_user_deletions": "a server finishes everybody's deletions",
     "has_accounts": "whether there is any account",

@@ -14,6 +14,7 @@ from tests.gateway.account_server import ADMIN, AUTH, USER, AccountServer, open_
 MESSAGES = "/api/admin/threads/{}/messages"
 HI = {"input": {"messages": [{"type": "human", "content": "About herons."}]}}
 AGENT = {"name": "scribe", "description": "Writes.", "soul": "You write."}
+JSON = {"content-type": "application/json"}
 SKILL = "---\nname: greeter\ndescription: Greets.\n---\n# Greeter\n\nSay hello.\n"
 
 
@@ -76,7 +77,7 @@ async def test_changes_of_the_configuration_and_deletions_are_recorded(tmp_path:
         done = [
             await ann.post("/api/agents", json=AGENT),
             await ann.put("/api/agents/scribe", json={"description": "Writes more."}),
-            await ann.delete("/api/agents/scribe"),
+            await ann.request("DELETE", "/api/agents/scribe", content=b"{", headers=JSON),  # the body is not read
             await ann.post("/api/skills/custom", json={"content": SKILL}),
             await ann.put("/api/skills/greeter", json={"enabled": False}),
             await ann.put("/api/mcp/servers/notes", json={"type": "http", "url": "http://127.0.0.1:9/mcp"}),
@@ -125,12 +126,13 @@ async def test_approvals_and_calls_that_reach_outside_are_recorded(tmp_path: Pat
         ann = await server.set_up()
         await ann.post("/api/threads", json={"thread_id": "t"})
         await ann.post("/api/threads/t/runs/wait", json=HI)
-        decided = {"command": {"resume": {"decisions": [{"type": "approve"}]}}}
+        decided = {"command": {"resume": {"decisions": [{"type": "approve", "scope": "thread"}]}}}
         assert (await ann.post("/api/threads/t/runs/wait", json=decided)).is_success
         found = [each for each in await list_kinds(ann) if each[0].startswith("run.")]
         assert found == [("run.approval", "approve"), ("run.tool_call", "failure")]
         approval, call = [*await find_details(ann, "run.approval"), *await find_details(ann, "run.tool_call")]
-        assert (approval["tool"], call["tool"], call["thread"]) == ("web_fetch", "web_fetch", "t")
+        assert (approval["tool"], approval["scope"]) == ("web_fetch", "thread")
+        assert (call["tool"], call["thread"]) == ("web_fetch", "t")
 
 
 async def test_a_server_without_accounts_records_nothing(tmp_path: Path) -> None:

@@ -13,13 +13,16 @@ from sqlalchemy import Connection, text
 
 from deerflow.config.sections.base import Settings
 from deerflow.config.sections.server import UsersConfig
+from deerflow.config.source import ConfigSource
 from deerflow.domain.errors import InvalidRequest, LoginFailed, NotFound
 from deerflow.domain.identity import Principal
+from deerflow.harness import open_harness
 from deerflow.persistence.engine import open_database
 from deerflow.persistence.engine.database import Database, DatabaseLocation
 from deerflow.persistence.queries import audit as rows
 from deerflow.persistence.queries.audit import AuditEvent, AuditFilter, AuditHead, recorded
 from deerflow.services.audit import AuditLog, ChainCheck, audited, parse_head
+from deerflow.testing import ScriptedModel
 from tests.accounts.support import HERE, Parts
 
 ENTRIES = 40
@@ -254,3 +257,17 @@ async def test_an_export_has_all_that_is_needed_to_verify_it_elsewhere(database:
     assert len(later) >= 10
     earlier = [line async for lines in log.export(AuditFilter(until=middle)) for line in lines.splitlines()]
     assert len(earlier) + len(later) == len(read)
+
+
+async def test_the_head_of_the_audit_log_is_logged_at_the_start_and_not_again_on_the_same_day(
+    source: ConfigSource, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "deerflow")
+    async with open_harness(source, ScriptedModel.saying()) as harness:
+        resources = harness.resources
+        assert await resources.log_audit_head()
+        assert "head of the audit log" not in caplog.text
+        await resources.accounts.add("ann@example.com", "correct horse battery", "admin")
+        for _ in range(2):
+            assert await resources.log_audit_head()
+        assert caplog.text.count(f"head of the audit log: {await resources.audit.read_head()}") == 1

@@ -81,17 +81,16 @@ class ConfigurationRoute(APIRoute):
         async def handle_and_record(request: Request) -> Response:
             response = await handle(request)
             harness, user = await get_harness(request), await get_current_user(request)
-            details = {"action": self.name, **await find_names(request)}
+            details = {"action": self.name, **find_names(request)}
             await harness.resources.audit.record(AuditEvent(self.kind, user.user_id, user.user_id, details=details))
             return response
 
         return handle_and_record
 
 
-async def find_names(request: Request) -> Mapping[str, str]:
-    """Return the names in the path and in the body of a request."""
-    is_json = request.headers.get("content-type", "").startswith("application/json")
-    body = await request.json() if is_json and await request.body() else {}
+def find_names(request: Request) -> Mapping[str, str]:
+    """Return the names in the path of a request, and in its body if the route has read it."""
+    body = getattr(request, "_json", None)  # reading it again could fail, or wait for the client
     given = {**(body if isinstance(body, dict) else {}), **request.path_params}
     return {name: given[name] for name in NAMES if isinstance(given.get(name), str)}
 

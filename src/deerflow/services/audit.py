@@ -58,7 +58,8 @@ class ChainCheck:
     count: int = 0
     last: AuditHead = AuditHead(0, GENESIS)
     problems: list[AuditProblem] = field(default_factory=list)
-    _deleted: set[str] = field(default_factory=set)
+    deleted: set[str] = field(default_factory=set)
+    """People who were deleted."""
     _erased: list[tuple[int, str | None, str | None]] = field(default_factory=list)
 
     def add(self, page: Sequence[Sequence[Any]]) -> None:
@@ -77,7 +78,7 @@ class ChainCheck:
             elif hash_details(salt, details) != details_hash:
                 self._report(seq, "the details were changed")
             if kind == DELETED and subject:
-                self._deleted.add(subject)
+                self.deleted.add(subject)
             previous = AuditHead(seq, stored)
             if self.anchor is not None and seq == self.anchor.seq and stored != self.anchor.hash:
                 self._report(seq, "the entry is not the one whose head was kept")
@@ -93,7 +94,7 @@ class ChainCheck:
         if self.anchor is not None and self.anchor.seq > self.last.seq:
             self._report(self.last.seq, f"the log ends here, and once had {self.anchor.seq} entries")
         for seq, *people in self._erased:
-            if self._deleted.isdisjoint(people):
+            if self.deleted.isdisjoint(people):
                 self._report(seq, "the details were erased, but no person of the entry was deleted")
         return AuditReport(self.count, head, self.problems)
 
@@ -139,6 +140,8 @@ class AuditLog:
         while page := await self.database.read(partial(rows.read_raw_entries, after=after, upto=head.seq)):
             await asyncio.to_thread(check.add, page)
             after = page[-1][0]
+        # The details of people who were deleted meanwhile may be gone already.
+        check.deleted |= await self.database.read(partial(rows.list_deleted_people, after=head.seq))
         return check.finish(head, last_seq)
 
     async def export(self, wanted: AuditFilter) -> AsyncIterator[bytes]:

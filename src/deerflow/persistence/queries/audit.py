@@ -218,6 +218,12 @@ def list_entries_after(connection: Connection, wanted: AuditFilter, after: int, 
     return [AuditEntry(**row._mapping) for row in connection.execute(query)]
 
 
+def list_deleted_people(connection: Connection, after: int) -> set[str]:
+    """Return the people whose deletion has an entry with a number above `after`."""
+    query = select(entries.c.subject).where(entries.c.kind == DELETED, entries.c.seq > after)
+    return set(connection.execute(query).scalars())
+
+
 def erase_details(connection: Connection, user_id: str) -> None:
     """Erase the details of all entries that a person is named in. The chain stays valid."""
     named = or_(entries.c.actor == user_id, entries.c.subject == user_id)

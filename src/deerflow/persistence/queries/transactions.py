@@ -60,7 +60,7 @@ def accept_run(
     title: str | None,
     *,
     may_create_thread: bool,
-    decisions: Sequence[tuple[str, AuditOutcome]] = (),
+    decisions: Sequence[tuple[str, AuditOutcome, bool]] = (),
 ) -> RunAdmission:
     """Insert a run, its first event and, if needed, its thread. Record what it decides about calls of tools.
 
@@ -91,16 +91,16 @@ def accept_run(
     return RunAdmission(run, others=others, is_temporary=temporary)
 
 
-def record_approvals(connection: Connection, run: RunRecord, decisions: Sequence[tuple[str, AuditOutcome]]) -> None:
+def record_approvals(
+    connection: Connection, run: RunRecord, decisions: Sequence[tuple[str, AuditOutcome, bool]]
+) -> None:
     """Record what the owner of a run has decided about calls of tools."""
-    where = {"thread": run.thread_id, "run": run.run_id}
-    record_events(
-        connection,
-        *(
-            AuditEvent("run.approval", run.owner, run.owner, outcome, {"tool": tool, **where})
-            for tool, outcome in decisions
-        ),
-    )
+    events = []
+    for tool, outcome, is_for_thread in decisions:
+        scope = {"scope": "thread"} if is_for_thread else {}
+        details = {"tool": tool, "thread": run.thread_id, "run": run.run_id, **scope}
+        events.append(AuditEvent("run.approval", run.owner, run.owner, outcome, details))
+    record_events(connection, *events)
 
 
 def finish_run(

@@ -35,8 +35,8 @@ REQUEST_FIELDS = tuple(each.name for each in fields(RunRequest))
 
 PendingInterrupts: TypeAlias = "Callable[[str], Awaitable[Sequence[Interrupt]]]"
 """(thread) → the interrupts of its paused run."""
-Decision = tuple[str, AuditOutcome]
-"""Name of a tool and what a person has decided about its call."""
+Decision = tuple[str, AuditOutcome, bool]
+"""Name of a tool, what a person has decided about its call, and whether that counts for the rest of the thread."""
 
 
 async def match_resume(
@@ -55,7 +55,8 @@ async def match_resume(
 def list_decisions(question: object, answer: object) -> Sequence[Decision]:
     """Return the decision about each tool call of an interrupt."""
     given = answer.get("decisions", ()) if isinstance(answer, Mapping) else ()
-    return [(call["name"], each["type"]) for call, each in zip(requested_calls(question) or (), given, strict=False)]
+    decided = zip(requested_calls(question) or (), given, strict=False)
+    return [(call["name"], each["type"], each.get("scope") == "thread") for call, each in decided]
 
 
 def match_answers(questions: "Sequence[Interrupt]", answer: object) -> dict[str, object]:
