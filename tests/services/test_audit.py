@@ -143,10 +143,12 @@ def check(entries: Sequence[Row], head: AuditHead, anchor: AuditHead) -> Any:
 
 
 def edit(entries: list[Row], head: AuditHead, chance: random.Random) -> tuple[list[Row], AuditHead]:
-    """Change one field of one entry, or erase its details."""
+    """Change one field of one entry, also to another type, or erase its details."""
     row, column = chance.choice(entries), chance.randrange(1, 10)
     if row[6] is not None and chance.random() < 0.2:
         row[6] = row[7] = None
+    elif chance.random() < 0.1:
+        row[column] = b"\0"
     else:
         row[column] = row[column] + 1 if column == 1 else f"{row[column] or ''}x"
     return entries, head

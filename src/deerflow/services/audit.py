@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import orjson
 
@@ -20,7 +20,6 @@ from deerflow.persistence.tables import to_stored
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Service = TypeVar("Service")
 EXPORT_PAGE = 500
 MAX_PROBLEMS = 20
 HEAD = re.compile(r"(\d{1,18}):([0-9a-f]{64})")
@@ -207,11 +206,22 @@ class RecordedDatabase:
         """Do nothing: another one owns the database."""
 
 
+class UsesDatabase(Protocol):
+    """Service that changes a database."""
+
+    @property
+    def database(self) -> Database:
+        """The database."""
+        ...
+
+
+Service = TypeVar("Service", bound=UsesDatabase)
+
+
 def audited(service: Service, event: AuditEvent) -> Service:
-    """Return a service, a dataclass with a `database`, that records an event with its next change."""
-    database: Database = getattr(service, "database")  # noqa: B009
-    changed: Service = replace(service, database=RecordedDatabase(database, event))  # type: ignore[type-var]
-    return changed
+    """Return a service, which is a dataclass, that records an event with its next change."""
+    recording = RecordedDatabase(service.database, event)
+    return replace(service, database=recording)  # type: ignore[type-var]  # mypy knows no bound for dataclasses
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,8 +137,11 @@ def hash_details(salt: str, details: str) -> str:
 
 
 def hash_entry(previous: str, fields: Sequence[object]) -> str:
-    """Return the hash of an entry: number, time, kind, actor, subject, outcome and the hash of its details."""
-    return sha256(orjson.dumps([previous, *fields])).hexdigest()
+    """Return the hash of an entry: number, time, kind, actor, subject, outcome and the hash of its details.
+
+    A database that was tampered with may have values of other types.
+    """
+    return sha256(orjson.dumps([previous, *fields], default=repr)).hexdigest()
 
 
 def record_events(connection: Connection, *events: AuditEvent) -> None:
