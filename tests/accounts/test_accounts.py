@@ -58,7 +58,7 @@ async def test_a_disabled_administrator_is_not_counted(parts: Parts) -> None:
     await parts.accounts.change(second.user_id, role="admin")
     await parts.accounts.change(second.user_id, is_active=False)
     with pytest.raises(Conflict):
-        await parts.accounts.delete(first.user_id)
+        await parts.accounts.delete(first.user_id, "here")
 
 
 async def test_an_invitation_is_used_once_by_many_who_try(parts: Parts) -> None:
@@ -84,7 +84,7 @@ async def test_a_deleted_account_leaves_no_credentials(parts: Parts) -> None:
     bob = await parts.add("bob@example.com")
     session = await parts.log_in("bob@example.com")
     reset = (await parts.accounts.create_reset(bob.user_id)).path.partition("#")[2]
-    await parts.accounts.delete(bob.user_id)
+    await parts.accounts.delete(bob.user_id, "here")
     assert await parts.authenticator.find("session", session.secret) is None
     with pytest.raises(NotFound):
         await parts.accounts.reset_password(reset, PASSWORD)

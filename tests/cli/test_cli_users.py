@@ -1,9 +1,11 @@
-"""`deerflow users` and the set-up link, as processes."""
+"""`deerflow users`, `deerflow audit` and the set-up link, as processes."""
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -40,6 +42,30 @@ def test_accounts_are_managed_without_a_server(tmp_path: Path) -> None:
     assert users(tmp_path, "reset", BOB).stdout.startswith("/reset-password#")
     assert users(tmp_path, "invite").stdout.startswith("/invitation#")
     assert users(tmp_path, "delete", BOB, "--yes").stdout == f"Deleted {BOB}.\n"
+
+
+def audit(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return run_deerflow("audit", *arguments, folder=home, environment=variables(home))
+
+
+def test_the_audit_log_is_verified_and_exported_without_a_server(tmp_path: Path) -> None:
+    for email in (ANN, BOB):
+        users(tmp_path, "add", email, stdin=f"{PASSWORD}\n")
+    kept = audit(tmp_path, "head").stdout.strip()
+    assert kept.startswith("2:")
+    users(tmp_path, "disable", BOB)
+    assert audit(tmp_path, "verify", "--head", kept).stdout.startswith("The audit log is valid: 3 entries, head 3:")
+    entries = [json.loads(line) for line in audit(tmp_path, "export").stdout.splitlines()]
+    assert [each["kind"] for each in entries] == ["account.created", "account.created", "account.changed"]
+    assert audit(tmp_path, "export", "--from", "2100-01-01").stdout == ""
+    (database,) = tmp_path.rglob("deerflow.db")
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("DELETE FROM audit_entries WHERE seq > 1")
+        connection.execute("UPDATE audit_head SET seq = 1, hash = (SELECT hash FROM audit_entries)")
+    assert audit(tmp_path, "verify").returncode == 0
+    found = audit(tmp_path, "verify", "--head", kept)
+    assert found.returncode == 1 and "once had 2 entries" in found.stdout
+    assert "SEQ:HASH" in audit(tmp_path, "verify", "--head", "2").stderr
 
 
 def test_mistakes_are_one_sentence(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ PUBLIC = {
         ),
         "accounts are the installation's, and only an admin manages them",
     ),
+    "GET /api/admin/threads/{thread_id}/messages": "only an admin may, and the owner sees it: tried elsewhere",
     **dict.fromkeys(
         (
             "PUT /api/mcp/servers/{server}",

@@ -16,11 +16,13 @@ from deerflow.accounts.model import (
     clean_password,
     hash_secret,
     new_secret,
+    throttle_subject,
 )
 from deerflow.accounts.passwords import Passwords
 from deerflow.domain.errors import Conflict, InvalidRequest, NotFound
-from deerflow.domain.identity import new_id
+from deerflow.domain.identity import Principal, new_id
 from deerflow.persistence.engine.database import Database
+from deerflow.persistence.queries.audit import AuditEvent, AuditKind, recorded, write_recorded
 
 SETUP_PATH, INVITATION_PATH, RESET_PATH = "/setup", "/invitation", "/reset-password"
 """Addresses of the page at which links are used. The secret is in the fragment, which browsers do not send."""
@@ -76,7 +78,7 @@ class Accounts:
 
     async def _add_first(self, email: str, hashed: str) -> UserAccount:
         change = partial(rows.add_first_account, email=email, password_hash=hashed, now=self.now())
-        account = await self.database.write(change)
+        account = await self.database.write(partial(write_recorded, change=change, describe=describe_creation))
         self._setup_hashes.clear()
         await self.authenticator.apply_changes()
         return account
@@ -92,7 +94,8 @@ class Accounts:
         if not await self.exist():
             return await self._add_first(email, hashed)
         insert = partial(rows.insert_account, owner=new_user_id(), email=email, password_hash=hashed, role=role)
-        return await self.database.write(partial(insert, now=self.now()))
+        change = partial(insert, now=self.now())
+        return await self.database.write(partial(write_recorded, change=change, describe=describe_creation))
 
     async def list(self) -> Sequence[UserAccount]:
         """Return all accounts, oldest first."""
@@ -102,29 +105,39 @@ class Accounts:
         """Return the account of an e-mail address, or raise `NotFound`."""
         return await self.database.read(partial(rows.find_account_by_email, email=email))
 
-    async def change(self, user_id: str, role: AccountRole | None = None, is_active: bool | None = None) -> UserAccount:
-        """Change role or state of an account.
+    async def change(
+        self,
+        user_id: str,
+        role: AccountRole | None = None,
+        is_active: bool | None = None,
+        by: Principal | None = None,
+    ) -> UserAccount:
+        """Change role or state of an account. The audit log names who did it; None: the terminal.
 
         Raises:
             NotFound: There is no such account.
             Conflict: No active administrator would be left.
         """
         change = partial(rows.change_account, owner=user_id, role=role, is_active=is_active)
-        changed = await self.database.write(change)
+        state = {} if is_active is None else {"state": "active" if is_active else "disabled"}
+        event = make_event("account.changed", by, user_id, **({"role": role} if role else {}), **state)
+        changed = await self.database.write(recorded(change, event))
         await self.authenticator.apply_changes()
         return changed
 
-    async def delete(self, user_id: str) -> None:
-        """Delete an account with its sessions and tokens. Threads and files stay.
+    async def delete(self, user_id: str, process: str, by: Principal | None = None) -> None:
+        """Delete an account with its sessions and tokens, and note that `process` deletes what the person has.
 
         Raises:
             NotFound: There is no such account.
             Conflict: No active administrator would be left.
         """
-        await self.database.write(partial(rows.delete_account, owner=user_id))
+        subject = throttle_subject((await self.database.read(partial(rows.find_account, owner=user_id))).email)
+        change = partial(rows.delete_account, owner=user_id, process=process, subject=subject, now=self.now())
+        await self.database.write(recorded(change, make_event("account.deleted", by, user_id)))
         await self.authenticator.apply_changes()
 
-    async def invite(self, email: str | None, role: AccountRole) -> CreatedLink:
+    async def invite(self, email: str | None, role: AccountRole, by: Principal | None = None) -> CreatedLink:
         """Create an invitation, for one address, or for anyone who has the link.
 
         Raises:
@@ -132,27 +145,33 @@ class Accounts:
         """
         if not await self.exist():
             raise Conflict("create the first account before you invite others")
-        return await self._create_link(None, clean_email(email) if email else None, role, INVITATION_PATH)
+        address = clean_email(email) if email else None
+        return await self._create_link(None, address, role, INVITATION_PATH, by)
 
-    async def create_reset(self, user_id: str) -> CreatedLink:
+    async def create_reset(self, user_id: str, by: Principal | None = None) -> CreatedLink:
         """Create a link with which the password of an account is set again, or raise `NotFound`."""
         account = await self.database.read(partial(rows.find_account, owner=user_id))
-        return await self._create_link(user_id, account.email, account.role, RESET_PATH)
+        return await self._create_link(user_id, account.email, account.role, RESET_PATH, by)
 
-    async def _create_link(self, user_id: str | None, email: str | None, role: AccountRole, path: str) -> CreatedLink:
+    async def _create_link(
+        self, user_id: str | None, email: str | None, role: AccountRole, path: str, by: Principal | None
+    ) -> CreatedLink:
         now, secret = self.now(), new_secret()
         expires_at = now + timedelta(hours=self.authenticator.settings.current.link_hours)
         link = AccountLink(new_id(), user_id, email, role, now, expires_at)
-        await self.database.write(partial(rows.insert_link, new=link, token_hash=hash_secret(secret)))
+        kind: AuditKind = "account.invited" if user_id is None else "account.reset_link_created"
+        event = make_event(kind, by, user_id, link=link.link_id, role=role)
+        await self.database.write(recorded(partial(rows.insert_link, new=link, token_hash=hash_secret(secret)), event))
         return CreatedLink(link, f"{path}#{secret}")
 
     async def list_invitations(self) -> Sequence[AccountLink]:
         """Return the invitations that can still be used, oldest first."""
         return await self.database.read(partial(rows.list_invitations, now=self.now()))
 
-    async def withdraw_invitation(self, link_id: str) -> None:
+    async def withdraw_invitation(self, link_id: str, by: Principal | None = None) -> None:
         """Withdraw an invitation, or raise `NotFound`."""
-        await self.database.write(partial(rows.delete_invitation, link_id=link_id))
+        event = make_event("account.invitation_withdrawn", by, None, link=link_id)
+        await self.database.write(recorded(partial(rows.delete_invitation, link_id=link_id), event))
 
     async def find_link(self, token: str) -> AccountLink:
         """Return the valid link with this secret, or raise `NotFound`."""
@@ -173,7 +192,9 @@ class Accounts:
         hashed = await self.passwords.hash(clean_password(password))
         change = partial(rows.redeem_invitation, owner=new_user_id(), token_hash=hash_secret(token), now=self.now())
         email = clean_email(wanted)
-        return await self.database.write(partial(change, email=email, password_hash=hashed)), hashed
+        redeem = partial(change, email=email, password_hash=hashed)
+        describe = partial(describe_creation, link_id=link.link_id)
+        return await self.database.write(partial(write_recorded, change=redeem, describe=describe)), hashed
 
     async def reset_password(self, token: str, password: str) -> tuple[UserAccount, str]:
         """Set the password of a reset link, which is used up; return the account with its new password hash.
@@ -182,12 +203,26 @@ class Accounts:
             NotFound: The link is not valid.
             InvalidRequest: The password is not valid.
         """
-        await self.find_link(token)
+        link = await self.find_link(token)
         hashed = await self.passwords.hash(clean_password(password))
         change = partial(rows.redeem_reset, token_hash=hash_secret(token), password_hash=hashed, now=self.now())
-        account = await self.database.write(change)
+        user = Principal(link.user_id) if link.user_id else None
+        event = make_event("account.password_changed", user, link.user_id, link=link.link_id)
+        account = await self.database.write(recorded(change, event))
         await self.authenticator.apply_changes()
         return account, hashed
+
+
+def make_event(kind: AuditKind, by: Principal | None, subject: str | None, **details: str) -> AuditEvent:
+    """Return an event about an account."""
+    return AuditEvent(kind, by.user_id if by else None, subject, details=details)
+
+
+def describe_creation(account: UserAccount, link_id: str | None = None) -> Sequence[AuditEvent]:
+    """Return the event of a new account, which a person has made with a link, or an operator in the terminal."""
+    by = Principal(account.user_id) if link_id else None
+    link = {"link": link_id} if link_id else {}
+    return [make_event("account.created", by, account.user_id, role=account.role, **link)]
 
 
 def new_user_id() -> str:

@@ -20,12 +20,14 @@ from deerflow.accounts.model import (
     clean_password,
     hash_secret,
     new_secret,
-    to_email_key,
+    throttle_subject,
 )
 from deerflow.accounts.passwords import Passwords
 from deerflow.domain.errors import Forbidden, InvalidRequest, LoginFailed, TooManyAttempts
 from deerflow.domain.identity import Principal, new_id
 from deerflow.persistence.engine.database import Database
+from deerflow.persistence.queries.audit import AuditEvent, AuditKind, recorded
+from deerflow.persistence.queries.events import do_nothing
 
 WINDOW = timedelta(minutes=15)
 MAX_FAILURES, MAX_ADDRESS_FAILURES = 10, 50
@@ -69,7 +71,7 @@ class Logins:
             LoginFailed: The address or the password is wrong, or the account is not active.
             TooManyAttempts: There were too many failed logins, or there are too many at the same time.
         """
-        account, stored = await self._check_password(email, password, client)
+        account, stored = await self._check_password(email, password, client, "account.login")
         return await self.open_session(account, stored, client, replaced_secret)
 
     async def open_session(
@@ -82,12 +84,15 @@ class Logins:
         session = LoginSession(new_id(), account.user_id, client.address, name, now, now, expires_at)
         change = partial(rows.insert_session, new=session, token_hash=hash_secret(secret), password_hash=password_hash)
         replaced = hash_secret(replaced_secret) if replaced_secret else None
-        await self.database.write(partial(change, replaced=replaced))
+        event = make_event("account.login", account.user_id, address=client.address, session=session.session_id)
+        await self.database.write(recorded(partial(change, replaced=replaced), event))
         if replaced is not None:
             await self.authenticator.apply_changes()
         return NewSession(session, account, secret)
 
-    async def _check_password(self, email: str, password: str, client: ClientInfo) -> tuple[UserAccount, str]:
+    async def _check_password(
+        self, email: str, password: str, client: ClientInfo, purpose: AuditKind
+    ) -> tuple[UserAccount, str]:
         """Return the account and its password hash. Unknown names cost as much as known ones."""
         now, limits = self.now(), throttle_limits(email, client.address)
         reserve = partial(rows.reserve_failures, limits=limits, now=now, window=WINDOW)
@@ -102,6 +107,10 @@ class Logins:
             await self.database.write(partial(rows.release_failures, subjects=limits, reserved_at=now))
             raise
         if account is None or stored is None or not check.is_correct or not account.is_active:
+            # The address that was entered is not recorded: people enter passwords by mistake.
+            known = account.user_id if account is not None else None
+            failure = AuditEvent(purpose, None, known, "failure", {"address": client.address})
+            await self.database.write(recorded(do_nothing, failure))
             raise LoginFailed(LOGIN_FAILED)
         await self.database.write(partial(rows.release_failures, subjects=limits, reserved_at=now))
         if check.new_hash is not None:
@@ -120,10 +129,11 @@ class Logins:
         """
         owner, cleaned = credential.principal.user_id, clean_password(new)
         account = await self.database.read(partial(rows.find_account, owner=owner))
-        await self._check_password(account.email, old, client)
+        await self._check_password(account.email, old, client, "account.password_changed")
         hashed = await self.passwords.hash(cleaned)
         change = partial(rows.set_password, owner=owner, password_hash=hashed)
-        await self.database.write(partial(change, keep_session=credential.credential_id))
+        event = make_event("account.password_changed", owner, address=client.address)
+        await self.database.write(recorded(partial(change, keep_session=credential.credential_id), event))
         await self.authenticator.apply_changes()
 
     async def find_account(self, who: Principal) -> UserAccount:
@@ -137,12 +147,14 @@ class Logins:
 
     async def end_session(self, who: Principal, session_id: str) -> None:
         """End a session of a user, or raise `NotFound`."""
-        await self.database.write(partial(rows.delete_session, owner=who.user_id, session_id=session_id))
+        change = partial(rows.delete_session, owner=who.user_id, session_id=session_id)
+        await self.database.write(recorded(change, make_event("account.logout", who.user_id, session=session_id)))
         await self.authenticator.apply_changes()
 
     async def end_all_sessions(self, who: Principal) -> None:
         """End all sessions of a user."""
-        await self.database.write(partial(rows.delete_sessions, owner=who.user_id))
+        change = partial(rows.delete_sessions, owner=who.user_id)
+        await self.database.write(recorded(change, make_event("account.logout", who.user_id, session="all")))
         await self.authenticator.apply_changes()
 
     async def list_tokens(self, who: Principal) -> Sequence[ApiToken]:
@@ -165,19 +177,27 @@ class Logins:
         now, secret = self.now(), f"{TOKEN_PREFIX}{new_secret()}"
         expires_at = now + timedelta(days=days) if days else None
         token = ApiToken(new_id(), who.user_id, cleaned, scope, now, None, expires_at)
-        await self.database.write(partial(rows.insert_token, new=token, token_hash=hash_secret(secret)))
+        change = partial(rows.insert_token, new=token, token_hash=hash_secret(secret))
+        event = make_event("account.token_created", who.user_id, token=token.token_id, scope=scope)
+        await self.database.write(recorded(change, event))
         return CreatedToken(token, secret)
 
     async def revoke_token(self, who: Principal, token_id: str) -> None:
         """Revoke an API token of a user, or raise `NotFound`."""
-        await self.database.write(partial(rows.delete_token, owner=who.user_id, token_id=token_id))
+        change = partial(rows.delete_token, owner=who.user_id, token_id=token_id)
+        await self.database.write(recorded(change, make_event("account.token_revoked", who.user_id, token=token_id)))
         await self.authenticator.apply_changes()
+
+
+def make_event(kind: AuditKind, user_id: str, **details: str) -> AuditEvent:
+    """Return the event of something that a user did with their own account."""
+    return AuditEvent(kind, user_id, user_id, details=details)
 
 
 def throttle_limits(email: str, address: str) -> Mapping[str, int]:
     """Return the subjects for which failed logins are counted, by hash, each with its limit."""
     return {
-        hash_secret(f"account\0{to_email_key(email)}"): MAX_FAILURES,
+        throttle_subject(email): MAX_FAILURES,
         hash_secret(f"address\0{to_network(address)}"): MAX_ADDRESS_FAILURES,
     }
 

@@ -141,6 +141,11 @@ def to_email_key(email: str) -> str:
     return unicodedata.normalize("NFKC", email).strip().casefold()
 
 
+def throttle_subject(email: str) -> str:
+    """Return the hash by which failed logins of an account are counted, whether there is one or not."""
+    return hash_secret(f"account\0{to_email_key(email)}")
+
+
 def clean_password(password: str) -> str:
     """Return a new password in the form in which it is hashed.
 

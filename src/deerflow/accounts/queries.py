@@ -18,6 +18,7 @@ from deerflow.accounts.model import (
 )
 from deerflow.domain.errors import Conflict, NotFound, Unauthorized
 from deerflow.domain.identity import LOCAL_USER, Principal
+from deerflow.persistence.queries.deletions import begin_user_deletion
 from deerflow.persistence.tables import EPOCH, accounts, api_tokens, insert_or_ignore, to_key, to_stored
 from deerflow.persistence.tables import account_links as links
 from deerflow.persistence.tables import login_failures as failures
@@ -214,8 +215,10 @@ def change_account(
     return find_account(connection, owner)
 
 
-def delete_account(connection: Connection, owner: str) -> None:
-    """Delete an account with its sessions, tokens and links.
+def delete_account(connection: Connection, owner: str, process: str, subject: str, now: datetime) -> None:
+    """Delete an account with its sessions, tokens, links and failed logins (of `subject`), and invitations to it.
+
+    What else the person has is deleted by `process`.
 
     Raises:
         NotFound: There is no such account.
@@ -223,8 +226,15 @@ def delete_account(connection: Connection, owner: str) -> None:
     """
     if lock_admins(connection) == {owner}:
         raise Conflict(LAST_ADMIN)
+    email_key = to_email_key(find_account(connection, owner).email)
     if not connection.execute(delete(accounts).where(accounts.c.user_id == owner)).rowcount:
         raise NotFound(f"no account {owner!r}")
+    invited = connection.execute(select(links.c.link_id, links.c.email).where(links.c.email.is_not(None))).all()
+    for row in invited:
+        if to_email_key(row.email) == email_key:
+            connection.execute(delete(links).where(links.c.link_id == row.link_id))
+    connection.execute(delete(failures).where(failures.c.subject == subject))
+    begin_user_deletion(connection, owner, process, now)
 
 
 def lock_admins(connection: Connection) -> set[str]:

@@ -243,6 +243,13 @@ def load_memory() -> Command:
     return app
 
 
+def load_audit() -> Command:
+    """Load `deerflow audit`."""
+    from deerflow.cli.users import audit
+
+    return audit
+
+
 def load_policy() -> Command:
     """Load `deerflow policy`."""
     from deerflow.cli.policy import app
@@ -262,6 +269,7 @@ COMMANDS: Mapping[str, Callable[[], Command]] = MappingProxyType(
         "threads": load_threads,
         "models": load_models,
         "users": load_users,
+        "audit": load_audit,
         "config": load_config,
         "skills": load_skills,
         "memory": load_memory,

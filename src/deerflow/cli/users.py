@@ -1,4 +1,4 @@
-"""`deerflow users`: accounts of the server, in its database."""
+"""`deerflow users` and `deerflow audit`: accounts of the server and its audit log, in its database."""
 
 import asyncio
 import json
@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +19,10 @@ from deerflow.accounts.passwords import Passwords
 from deerflow.cli.runs import ConfigOption
 from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.errors import InvalidRequest
+from deerflow.harness import open_harness
 from deerflow.persistence.engine import open_database
+from deerflow.persistence.queries.audit import AuditFilter
+from deerflow.services.audit import AuditLog, parse_head
 
 app = typer.Typer(help="Add, list, disable and delete accounts.", no_args_is_help=True)
 
@@ -77,9 +81,9 @@ def disable(
 
 @app.command()
 def delete(email: EmailArgument, yes: YesOption = False, config: ConfigOption = None) -> None:
-    """Delete an account with its sessions and tokens. Its threads and files stay in the database."""
+    """Delete a person with everything they have: threads, files, memory, skills, agents, logins, keys and tokens."""
     if not yes:
-        typer.confirm(f"Delete the account {email}? Its threads and files stay, and no user can see them.", abort=True)
+        typer.confirm(f"Delete {email} with all threads, files and memory? This cannot be undone.", abort=True)
     asyncio.run(delete_account(email, config))
 
 
@@ -162,8 +166,72 @@ async def set_active(email: str, config: Path | None, *, is_active: bool) -> Non
 
 
 async def delete_account(email: str, config: Path | None) -> None:
-    """Delete an account, or raise `NotFound`."""
+    """Delete a person with everything they have, or raise `NotFound`."""
+    async with open_harness(open_source(config)) as harness:
+        account = await harness.resources.accounts.find_by_email(email)
+        is_done = await harness.user_deletions.delete(account.user_id)
+    rest = "" if is_done else " The rest of the data is deleted by the server, or at its next start."
+    typer.echo(f"Deleted {account.email}.{rest}")
+
+
+audit = typer.Typer(help="Verify and export the audit log.", no_args_is_help=True)
+
+HeadOption = Annotated[
+    str | None, typer.Option("--head", metavar="SEQ:HASH", help="Head that was kept; finds removed entries at the end.")
+]
+FromOption = Annotated[datetime | None, typer.Option("--from", help="Time of the first entry, in UTC.")]
+ToOption = Annotated[datetime | None, typer.Option("--to", help="Time before which the last entry is, in UTC.")]
+
+
+@audit.callback()
+def audit_options() -> None:
+    """Verify and export the audit log."""
+
+
+@audit.command()
+def head(config: ConfigOption = None) -> None:
+    """Print number and hash of the last entry; keep it outside of the server."""
+    asyncio.run(print_head(config))
+
+
+@audit.command()
+def verify(head: HeadOption = None, config: ConfigOption = None) -> None:
+    """Verify the hash chain; exit with 1 if the log was changed."""
+    if not asyncio.run(print_verification(head, config)):
+        raise typer.Exit(1)
+
+
+@audit.command()
+def export(since: FromOption = None, until: ToOption = None, config: ConfigOption = None) -> None:
+    """Print the entries as JSON lines, oldest first."""
+    asyncio.run(print_entries(AuditFilter(since=to_utc(since), until=to_utc(until)), config))
+
+
+def to_utc(moment: datetime | None) -> datetime | None:
+    """Return a time that was entered, which is in UTC."""
+    return None if moment is None else moment.replace(tzinfo=UTC)
+
+
+async def print_head(config: Path | None) -> None:
+    """Print the head of the audit log."""
     async with open_accounts(config) as (_, accounts):
-        account = await accounts.find_by_email(email)
-        await accounts.delete(account.user_id)
-    typer.echo(f"Deleted {account.email}.")
+        typer.echo(str(await AuditLog(accounts.database).read_head()))
+
+
+async def print_verification(head: str | None, config: Path | None) -> bool:
+    """Print the result of a verification, and return whether the log is unchanged."""
+    anchor = parse_head(head) if head else None
+    async with open_accounts(config) as (_, accounts):
+        report = await AuditLog(accounts.database).verify(anchor)
+    for problem in report.problems:
+        typer.echo(f"Entry {problem.seq}: {problem.reason}.")
+    state = "valid" if report.is_valid else "NOT valid"
+    typer.echo(f"The audit log is {state}: {report.entries} entries, head {report.head}")
+    return report.is_valid
+
+
+async def print_entries(wanted: AuditFilter, config: Path | None) -> None:
+    """Print entries as JSON lines."""
+    async with open_accounts(config) as (_, accounts):
+        async for lines in AuditLog(accounts.database).export(wanted):
+            typer.echo(lines, nl=False)

@@ -13,7 +13,7 @@ from deerflow.domain.skills import RunSkills, SkillEditor, SkillMeter
 from deerflow.domain.subagents import AcpAgents, Subagents
 from deerflow.domain.taint import TaintTracker
 from deerflow.domain.threads import ThreadHistory
-from deerflow.domain.tools import ThreadPermissions, ToolLedger
+from deerflow.domain.tools import ThreadPermissions, ToolAudit, ToolLedger
 from deerflow.domain.usage import ModelBudget, PrefixTracker, UsageMeter
 from deerflow.domain.web_pages import ThreadPages
 
@@ -43,6 +43,8 @@ class RunContext:
     """None when the run cannot receive messages."""
     ledger: ToolLedger | None = None
     """None when runs are not stored."""
+    audit: ToolAudit | None = None
+    """None when calls are not audited."""
     sandbox: SandboxLease | None = None
     """None when the agent has no sandbox."""
     subagents: Subagents | None = None

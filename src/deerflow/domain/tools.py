@@ -91,6 +91,15 @@ class ToolLedger(Protocol):
         ...
 
 
+@runtime_checkable
+class ToolAudit(Protocol):
+    """The audit log, for calls that reach outside of the sandbox."""
+
+    async def record_call(self, tool: str, server: str | None, *, has_failed: bool) -> None:
+        """Record the outcome of a call, and the MCP server if there is one."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ToolPermission:
     """Permission to call a tool in one thread without asking again."""

@@ -3,10 +3,11 @@
 All dependencies are async functions: FastAPI runs sync ones in a thread, for every request.
 """
 
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Annotated, Any, ClassVar
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Response
+from fastapi.routing import APIRoute
 from starlette.convertors import PathConvertor, register_url_convertor
 
 from deerflow.accounts.model import Credential
@@ -14,6 +15,7 @@ from deerflow.domain.errors import Forbidden
 from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.gateway.middleware.authentication import CREDENTIAL
 from deerflow.harness import Harness
+from deerflow.persistence.queries.audit import AuditEvent, AuditKind
 
 
 async def get_harness(request: Request) -> Harness:
@@ -55,6 +57,42 @@ async def require_admin(who: CurrentUser) -> Principal:
 
 
 CurrentAdmin = Annotated[Principal, Depends(require_admin)]
+
+
+READ_METHODS = frozenset({"GET", "HEAD"})
+NAMES = ("server_name", "name", "server", "path", "tool")
+"""Fields of paths and bodies that go into the audit log; they name what was changed."""
+
+
+class ConfigurationRoute(APIRoute):
+    """Route of a router whose changes are recorded in the audit log. They are stored in files, so there is no
+    transaction that the entry could be part of: it is written before the answer.
+    """
+
+    kind: ClassVar[AuditKind]
+    unrecorded: ClassVar[frozenset[str]] = frozenset()
+    """Names of the functions that change nothing."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+        if READ_METHODS.issuperset(self.methods or ()) or self.name in self.unrecorded:
+            return handle
+
+        async def handle_and_record(request: Request) -> Response:
+            response = await handle(request)
+            harness, user = await get_harness(request), await get_current_user(request)
+            details = {"action": self.name, **find_names(request)}
+            await harness.resources.audit.record(AuditEvent(self.kind, user.user_id, user.user_id, details=details))
+            return response
+
+        return handle_and_record
+
+
+def find_names(request: Request) -> Mapping[str, str]:
+    """Return the names in the path of a request, and in its body if the route has read it."""
+    body = getattr(request, "_json", None)  # reading it again could fail, or wait for the client
+    given = {**(body if isinstance(body, dict) else {}), **request.path_params}
+    return {name: given[name] for name in NAMES if isinstance(given.get(name), str)}
 
 
 class FilePath(PathConvertor):

@@ -320,6 +320,20 @@ def load_account_admin() -> APIRouter:
     return admin_router
 
 
+def load_audit() -> APIRouter:
+    """Import the router of /audit."""
+    from deerflow.gateway.routers.accounts import audit_router
+
+    return audit_router
+
+
+def load_admin_messages() -> APIRouter:
+    """Import the router of /admin/threads/*/messages."""
+    from deerflow.gateway.routers.threads.messages import admin_router
+
+    return admin_router
+
+
 def load_model_connections() -> APIRouter:
     """Import the router of /model-connections."""
     from deerflow.gateway.routers.model_connections import router
@@ -345,6 +359,8 @@ ROUTES = (
     LazyRouter(load_model_connections, ("/model-providers", "/model-connections", "/saved-models")),
     LazyRouter(load_account_admin, ("/v1/auth/users", "/v1/auth/invitations", "/v1/auth/setup-link")),
     LazyRouter(load_accounts, ("/v1/auth",)),
+    LazyRouter(load_audit, ("/audit",)),
+    LazyRouter(load_admin_messages, ("/admin/threads/*/messages",)),
     LazyRouter(load_agents, ("/agents",)),
     LazyRouter(load_projects, ("/projects",)),
     LazyRouter(

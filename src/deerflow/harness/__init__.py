@@ -16,7 +16,7 @@ from deerflow.domain.threads import ThreadRecord
 from deerflow.harness.core import Core, open_core
 from deerflow.harness.memory import create_extraction_queue, create_indexer, extract_in_background
 from deerflow.harness.resources import Resources
-from deerflow.harness.runs import copy_thread_resources, open_runs
+from deerflow.harness.runs import copy_thread_resources, create_user_deletions, open_runs
 from deerflow.memory.queue import ExtractionQueue
 from deerflow.projects.indexer import index_in_background
 from deerflow.runtime.background import log_task_exception
@@ -29,6 +29,7 @@ from deerflow.sandbox.files.files import LocalThreadFiles, thread_files
 from deerflow.sandbox.files.mounts import user_data_folder
 from deerflow.services.features import SWITCHED_SECTIONS, ServerFeatures, describe_features, enabled_features
 from deerflow.services.search import index_backlog_in_background
+from deerflow.services.user_deletion import UserDeletions
 from deerflow.subagents.types import SubagentConfig
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Harness:
     runs: RunManager
     threads: Threads
     deletions: Deletions
+    user_deletions: UserDeletions
     retention: Retention
     timeline: Timeline
     extraction: ExtractionQueue
@@ -104,9 +106,12 @@ async def open_harness(
         await stack.enter_async_context(extract_in_background(extraction))
         runs, deletions = await stack.enter_async_context(open_runs(core, resources, extraction, on_import))
         retention = Retention(core.database, deletions, source.settings(lambda loaded: loaded.config.retention))
-        await stack.enter_async_context(upkeep_in_background(deletions, retention))
-        await stack.enter_async_context(index_backlog_in_background(core.database))
         indexer = create_indexer(core, resources.projects, resources.memory)
+        user_deletions = create_user_deletions(core, resources, deletions, indexer.delete_projects)
+        steps = (user_deletions.finish, resources.log_audit_head)
+        await stack.enter_async_context(upkeep_in_background(deletions, retention, steps))
+        stack.push_async_callback(user_deletions.aclose)
+        await stack.enter_async_context(index_backlog_in_background(core.database))
         await stack.enter_async_context(index_in_background(indexer, log_task_exception))
         copy = partial(copy_thread_resources, core, resources)
         yield Harness(
@@ -115,6 +120,7 @@ async def open_harness(
             runs=runs,
             threads=Threads(core.database, core.checkpointer, core.agents, copy, deletions),
             deletions=deletions,
+            user_deletions=user_deletions,
             retention=retention,
             timeline=Timeline(core.database),
             extraction=extraction,

@@ -1,6 +1,7 @@
 """Services of a harness. Those that most servers never use are imported and created on first use."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from deerflow.harness.memory import create_memories, create_projects
 from deerflow.runtime.side_calls import SideCalls, SideRequest
 from deerflow.sandbox.files.files import thread_files
 from deerflow.sandbox.files.mounts import thread_folder, user_data_folder
+from deerflow.services.audit import AuditLog
 from deerflow.services.saved_models import SavedModels
 from deerflow.services.search import SearchService
 from deerflow.services.usage import UsageService
@@ -45,6 +47,9 @@ if TYPE_CHECKING:
     from deerflow.skills.authoring.review import ReviewReply, ReviewRequest
     from deerflow.skills.authoring.test_runner import SkillTestProcess
 
+HEAD_INTERVAL_S = 24 * 3600.0
+"""Time between two heads of the audit log in the log of the server."""
+
 
 class Resources:
     """One attribute for each resource of the API."""
@@ -57,6 +62,7 @@ class Resources:
         self.memory = create_memories(core.database, core.source)
         self.projects = create_projects(core)
         self.side_calls = SideCalls(core.database, core.agents.side_model, self.usage.record)
+        self._head_logged_at: float | None = None
         self.authenticator = Authenticator(core.database, core.source.settings(lambda loaded: loaded.config.users))
 
     @cached_property
@@ -65,6 +71,20 @@ class Resources:
         from deerflow.accounts.accounts import Accounts
 
         return Accounts(self._core.database, self._passwords, self.authenticator)
+
+    @cached_property
+    def audit(self) -> AuditLog:
+        """The audit log."""
+        return AuditLog(self._core.database, self.authenticator.needs_login)
+
+    async def log_audit_head(self) -> bool:
+        """Write the head of the audit log to the log of the server: at the start, and once a day. Return True."""
+        now = time.monotonic()
+        is_due = self._head_logged_at is None or now - self._head_logged_at >= HEAD_INTERVAL_S
+        if is_due and await self.authenticator.needs_login():
+            self._head_logged_at = now
+            await self.audit.log_head()
+        return True
 
     @cached_property
     def logins(self) -> "Logins":

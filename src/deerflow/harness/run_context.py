@@ -45,6 +45,7 @@ from deerflow.runtime.threads.states import JournalHistory
 from deerflow.sandbox.files.files import thread_files
 from deerflow.sandbox.files.mounts import user_data_folder
 from deerflow.sandbox.lease import RunLease, RunSnapshot, SnapshottedFiles
+from deerflow.services.audit import RunAudit
 from deerflow.skills.catalog import SelectedSkills
 from deerflow.skills.contract import NO_ACCESS
 from deerflow.skills.tools import RunSkillEditor
@@ -77,6 +78,7 @@ async def open_run_context(
         agent_name=request.agent.agent_name,
         trace_id=find_trace_id(request.metadata) or run.run_id[:TRACE_ID_CHARS],
         ledger=RunLedger(log, earlier),
+        audit=RunAudit(lambda: resources.audit, run.owner, run.thread_id, run.run_id),
         sandbox=lease,
         redact=core.source.redact,
         meter=RunMeter(log, job.records.tally, core.metrics.count_model_call),

@@ -36,10 +36,11 @@ from deerflow.runtime.stream_bridge import StreamBridge, open_bridge
 from deerflow.runtime.stream_bridge.local import ALL_PROCESSES
 from deerflow.runtime.threads.deletion import Cleanup, Deletions, ThreadResources, repeat_in_background
 from deerflow.runtime.threads.states import pending_interrupts
-from deerflow.sandbox.files.mounts import file_owner, thread_folder, user_data_folder
+from deerflow.sandbox.files.mounts import file_owner, thread_folder, user_data_folder, user_folder
 from deerflow.sandbox.lease import restore_files
 from deerflow.sandbox.local.usage import remove_folder
 from deerflow.sandbox.snapshots.restore import copy_tree
+from deerflow.services.user_deletion import UserCleanup, UserDeletions
 from deerflow.tracing.logs import NewTracers, open_langsmith
 
 if TYPE_CHECKING:
@@ -241,6 +242,28 @@ async def delete_files(core: Core, thread_id: str, user_id: str) -> None:
     await core.uploads.cancel_conversions(user_id, thread_id)
     await core.sandboxes.discard(thread_id, user_id)
     await asyncio.to_thread(remove_folder, thread_folder(core.home, user_id, thread_id))
+
+
+def create_user_deletions(
+    core: Core, resources: Resources, deletions: Deletions, delete_projects: UserCleanup
+) -> UserDeletions:
+    """Create the service that deletes people with everything they have."""
+    cleanups = (delete_projects, resources.memory.forget_user, partial(delete_user_folder, core))
+    settings = core.source.settings(lambda loaded: loaded.config.users)
+    on_erased = partial(forget_user, core)
+    return UserDeletions(core.database, lambda: resources.accounts, deletions, cleanups, on_erased, settings)
+
+
+async def delete_user_folder(core: Core, user_id: str) -> None:
+    """Delete the files of a user: skills, agents and what is left of threads and projects."""
+    await asyncio.to_thread(remove_folder, user_folder(core.home, user_id))
+
+
+async def forget_user(core: Core, user_id: str) -> None:
+    """Take the models of a deleted user out of the registry, and their words out of the search index."""
+    await core.saved_models.publish()
+    while await core.database.write(merge_index):
+        pass
 
 
 async def compact_index(database: Database, is_busy: Callable[[], bool], thread_id: str, user_id: str) -> None:

@@ -147,6 +147,10 @@ class Ledger:
             return True
         return await self._erase(scope, erasure.erase_all)
 
+    async def list_scopes(self, owner: str) -> Sequence[MemoryScope]:
+        """Return all memories of a user that are stored."""
+        return await self.database.read(partial(erasure.list_scopes, owner=owner))
+
     async def forget_thread(self, thread_id: str, user_id: str, *, with_facts: bool) -> None:
         """Remove a deleted thread as source from all memories of a user; `with_facts` erases the facts too."""
         query = partial(erasure.list_scopes_of_thread, owner=user_id, thread_id=thread_id)

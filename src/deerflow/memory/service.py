@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -78,13 +79,21 @@ class JsonFileStorage:
     async def save(self, scope: MemoryScope, document: JsonDocument) -> None:
         await asyncio.to_thread(write_json, self.path(scope), document)
 
+    async def remove(self, owner: str) -> None:
+        """Remove all memories of a user."""
+        await asyncio.to_thread(shutil.rmtree, self._folder(owner), ignore_errors=True)
+        if self.file is not None and owner == LOCAL_USER.user_id:
+            self.file.unlink(missing_ok=True)
+
     def path(self, scope: MemoryScope) -> Path:
         """Return the file of a memory. Owner and agent names may contain any characters, so they are hashed."""
         if self.file is not None and scope == MemoryScope(LOCAL_USER.user_id):
             return self.file
-        owner = sha256(scope.owner.encode()).hexdigest()[:16]
         agent = f"-{sha256(scope.agent.encode()).hexdigest()[:16]}" if scope.agent else ""
-        return self.folder / owner / f"memory{agent}.json"
+        return self._folder(scope.owner) / f"memory{agent}.json"
+
+    def _folder(self, owner: str) -> Path:
+        return self.folder / sha256(owner.encode()).hexdigest()[:16]
 
 
 async def save_copy(storage: MemoryStorage, scope: MemoryScope, state: MemoryState) -> None:
@@ -280,6 +289,14 @@ class MemoryService:
     async def forget_thread(self, thread_id: str, user_id: str) -> None:
         """Remove a deleted thread from all memories of a user, as configured by `forget_with_thread`."""
         await self.ledger.forget_thread(thread_id, user_id, with_facts=self.settings.current.forget_with_thread)
+
+    async def forget_user(self, user_id: str) -> None:
+        """Remove all memories of a user from the external storage. Their rows are deleted with all others."""
+        if isinstance(self.storage, JsonFileStorage):
+            await self.storage.remove(user_id)
+        elif self.storage is not None:  # its files are its own, so it gets empty documents
+            for scope in await self.ledger.list_scopes(user_id):
+                await self.ledger.erase_all(scope)
 
     async def _import_external(self, scope: MemoryScope, document: Mapping[str, Any] | None) -> None:
         if document is not None:

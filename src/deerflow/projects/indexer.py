@@ -15,6 +15,7 @@ from uuid import uuid4
 from deerflow.config.sections.base import Settings
 from deerflow.config.sections.memory import KnowledgeConfig
 from deerflow.domain.errors import DeerFlowError, SandboxError, StorageUnavailable
+from deerflow.domain.identity import Principal
 from deerflow.domain.projects import ExtractedText, IndexProblem
 from deerflow.persistence.engine.database import Database
 from deerflow.projects.files import INDEX_PREFIX, ExtractionProblem, Outcome, PassageExtractor, find_packages
@@ -85,6 +86,13 @@ class Indexer:
         if files:
             return await self._index(files, claim, settings)
         return await self._embed_some()
+
+    async def delete_projects(self, owner: str) -> None:
+        """Delete all projects of a user with their files, passages and memory."""
+        for project in await self._projects.list(Principal(owner)):
+            await self._projects.delete(project.project_id, Principal(owner), is_recorded=False)
+        while purge := await self._database.read(partial(rows.find_purge, owner=owner)):
+            await self._purge(purge)
 
     async def _purge(self, project: PurgedProject) -> None:
         while await self._database.write(partial(rows.purge_passages, project_id=project.project_id)):

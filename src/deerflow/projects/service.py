@@ -25,6 +25,7 @@ from deerflow.domain.projects import (
     RunProject,
 )
 from deerflow.persistence.engine.database import Database
+from deerflow.persistence.queries.audit import AuditEvent, recorded
 from deerflow.projects.files import ProjectFileStore
 from deerflow.projects.queries import passages as passage_rows
 from deerflow.projects.queries import projects as rows
@@ -119,9 +120,14 @@ class ProjectService:
         change = partial(rows.update_project, project_id=project_id, owner=who.user_id, name=title, instructions=text)
         return await self._database.write(change)
 
-    async def delete(self, project_id: str, who: Principal) -> Sequence[str]:
-        """Delete a project with its files and memory; return its threads, which are kept. The purge follows."""
-        threads = await self._database.write(partial(rows.delete_project, project_id=project_id, owner=who.user_id))
+    async def delete(self, project_id: str, who: Principal, *, is_recorded: bool = True) -> Sequence[str]:
+        """Delete a project with its files and memory; return its threads, which are kept. The purge follows.
+
+        `is_recorded`: the audit log gets an entry.
+        """
+        change = partial(rows.delete_project, project_id=project_id, owner=who.user_id)
+        event = AuditEvent("data.project_deleted", who.user_id, who.user_id, details={"project": project_id})
+        threads = await self._database.write(recorded(change, *([event] if is_recorded else [])))
         for thread_id in threads:
             await self._mount(thread_id, who, None)
         self.wakeup.set()

@@ -14,8 +14,12 @@ export type User = Schemas["UserInfo"];
 export type Role = User["role"];
 export type Invitation = Schemas["InvitationInfo"];
 export type NewLink = Schemas["NewLink"];
+export type AuditEntry = Schemas["AuditEntryInfo"];
+export type AuditPerson = Schemas["AuditPerson"];
+export type AdminAccess = Schemas["AdminAccess"];
 
 const AUTH = "/api/v1/auth";
+const AUDIT = "/api/audit";
 /** Header that forms of other sites cannot send. */
 const PROTECTION = "X-CSRF-Protection";
 
@@ -73,5 +77,20 @@ export function accountsApi(fetch: Fetch) {
     invite: (email: string | null, role: Role) =>
       requestJson<NewLink>(fetch, `${AUTH}/invitations`, jsonBody({ email, role })),
     withdrawInvitation: (id: string) => remove(`invitations/${encodeURIComponent(id)}`),
+    adminAccess: () => requestJson<AdminAccess[]>(fetch, `${AUTH}/admin-access`),
+    audit: (kind: string, person: string, before: number | null) => {
+      const query = new URLSearchParams({
+        ...(kind && { kind }),
+        ...(person && { person }),
+        ...(before !== null && { before: String(before) }),
+      });
+      return requestJson<Schemas["AuditPage"]>(fetch, `${AUDIT}?${query}`);
+    },
+    verifyAudit: (head: string) =>
+      requestJson<Schemas["AuditVerification"]>(
+        fetch,
+        `${AUDIT}/verify${head && `?${new URLSearchParams({ head })}`}`,
+      ),
+    auditExportUrl: `${AUDIT}/export`,
   };
 }

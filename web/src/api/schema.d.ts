@@ -29,6 +29,13 @@ export interface components {
         [key: string]: string;
       };
     };
+    readonly AdminAccess: {
+      /** Format: date-time */
+      readonly at: string;
+      readonly by: string | null;
+      readonly thread_id: string | null;
+      readonly reason: string | null;
+    };
     readonly Agent: {
       /** @default */
       readonly description?: string;
@@ -117,6 +124,40 @@ export interface components {
       readonly skills?: (readonly string[]) | null;
       readonly model_settings?: components["schemas"]["AgentModelSettings"] | null;
       readonly soul?: string | null;
+    };
+    readonly AuditEntryInfo: {
+      readonly seq: number;
+      /** Format: date-time */
+      readonly at: string;
+      readonly kind: string;
+      readonly actor: components["schemas"]["AuditPerson"] | null;
+      readonly subject: components["schemas"]["AuditPerson"] | null;
+      readonly outcome: string;
+      readonly details: {
+        [key: string]: string;
+      };
+      readonly is_erased: boolean;
+    };
+    readonly AuditHeadInfo: {
+      readonly head: string;
+    };
+    readonly AuditPage: {
+      readonly entries: readonly components["schemas"]["AuditEntryInfo"][];
+      readonly next: number | null;
+    };
+    readonly AuditPerson: {
+      readonly id: string;
+      readonly email: string | null;
+    };
+    readonly AuditProblemInfo: {
+      readonly seq: number;
+      readonly reason: string;
+    };
+    readonly AuditVerification: {
+      readonly is_valid: boolean;
+      readonly entries: number;
+      readonly head: string;
+      readonly problems: readonly components["schemas"]["AuditProblemInfo"][];
     };
     readonly Budget: {
       readonly seconds?: number | null;

@@ -104,6 +104,11 @@ const users = createRoute({
   path: "/users",
   component: lazyRouteComponent(() => import("@/features/settings/account/UsersPage"), "UsersPage"),
 });
+const audit = createRoute({
+  getParentRoute: () => root,
+  path: "/audit",
+  component: lazyRouteComponent(() => import("@/features/settings/account/AuditPage"), "AuditPage"),
+});
 
 const routeTree = root.addChildren([
   workbench.addChildren([start, thread]),
@@ -121,6 +126,7 @@ const routeTree = root.addChildren([
   settings,
   account,
   users,
+  audit,
 ]);
 
 export function createAppRouter(history: RouterHistory) {

@@ -56,7 +56,8 @@ export const accountStringsEn = {
   disable: "Disable",
   enable: "Enable",
   remove: "Delete",
-  confirmRemove: (email: string) => `Delete the account of ${email}? Threads and files stay on the server.`,
+  confirmRemove: (email: string) =>
+    `Delete ${email} with all threads, files and memory? This cannot be undone.`,
   resetLink: "New password link",
   invite: "Invite",
   inviteHint: "Empty: the person who has the link chooses an address.",
@@ -65,6 +66,13 @@ export const accountStringsEn = {
   withdraw: "Withdraw",
   validUntil: (time: string) => `valid until ${time}`,
   adminOnly: "Only administrators can see this page.",
+  audit: "Audit log",
+  auditHint: "Logins, changes, approvals and deletions",
+  adminAccess: "Access by administrators",
+  noAdminAccess: "No administrator has read your threads.",
+  adminRead: (who: string, reason: string) => `${who} read a thread: ${reason}`,
+  formerAdmin: "A former administrator",
+  openThread: "Open the thread",
 };
 
 export const accountStringsZh: typeof accountStringsEn = {
@@ -120,7 +128,7 @@ export const accountStringsZh: typeof accountStringsEn = {
   disable: "停用",
   enable: "启用",
   remove: "删除",
-  confirmRemove: (email) => `删除 ${email} 的账号？会话和文件会保留在服务器上。`,
+  confirmRemove: (email) => `删除 ${email} 及其全部会话、文件和记忆？此操作无法撤销。`,
   resetLink: "新密码链接",
   invite: "邀请",
   inviteHint: "留空：持有链接的人自选邮箱。",
@@ -129,6 +137,13 @@ export const accountStringsZh: typeof accountStringsEn = {
   withdraw: "撤回",
   validUntil: (time) => `有效期至 ${time}`,
   adminOnly: "只有管理员可以查看此页面。",
+  audit: "审计日志",
+  auditHint: "登录、更改、审批和删除",
+  adminAccess: "管理员访问记录",
+  noAdminAccess: "没有管理员读取过你的会话。",
+  adminRead: (who, reason) => `${who} 读取了一个会话：${reason}`,
+  formerAdmin: "前管理员",
+  openThread: "打开会话",
 };
 
 const STRINGS: Readonly<Record<Language, typeof accountStringsEn>> = {

@@ -236,12 +236,22 @@ class ToolLedgerMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
         if isinstance(known, ToolMessage | Command):
             return known
         if is_read_only(request.tool):
-            return await measure_call(request, handler, run.ledger, call)
-        call = replace(call, reaches_out=not self._changes_only_files(request.tool))
-        await run.ledger.begin(call)
-        result = await measure_call(request, handler, run.ledger, call)
-        await run.ledger.end(call, result)
+            result = await measure_call(request, handler, run.ledger, call)
+        else:
+            call = replace(call, reaches_out=not self._changes_only_files(request.tool))
+            await run.ledger.begin(call)
+            result = await measure_call(request, handler, run.ledger, call)
+            await run.ledger.end(call, result)
+        await self._audit(request, run, result)
         return result
+
+    async def _audit(self, request: ToolCallRequest, run: RunContext, result: Result) -> None:
+        """Record the outcome of a call in the audit log if it may have reached outside of the sandbox."""
+        traits = self._reach.classify(request.tool, request.tool_call["name"])
+        if run.audit is None or request.tool is None or not traits.reaches_out:
+            return
+        has_failed = any(message.status == "error" for message in _messages(result))
+        await run.audit.record_call(request.tool.name, traits.server, has_failed=has_failed)
 
     def _changes_only_files(self, tool: BaseTool | None) -> bool:
         """Return whether a tool changes nothing but files of the sandbox, as do commands without network."""

@@ -90,6 +90,10 @@ class UsersConfig(Section):
     link_hours: float = Field(
         default=72.0, gt=0, le=720, description="Hours for which invitations and links for a new password are valid."
     )
+    deleted_usage: Literal["delete", "anonymous"] = Field(
+        default="delete",
+        description="Token usage of deleted users: delete it, or keep it without the user for the sums of the server.",
+    )
     secure_cookies: Literal["auto", "always"] = Field(
         default="auto",
         description="always: send the session cookie over TLS only; auto: if the login came over TLS.",

@@ -1,8 +1,10 @@
-"""Accounts: set-up, login, sessions, API tokens, and administration of users, below /v1/auth."""
+"""Accounts: set-up, login, sessions, API tokens, and administration of users, below /v1/auth; the audit log, /audit."""
 
+from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
+from starlette.responses import StreamingResponse
 
 from deerflow.accounts.logins import NewSession
 from deerflow.accounts.model import AccountRole, ClientInfo, Credential, UserAccount
@@ -11,6 +13,10 @@ from deerflow.gateway.dependencies import CurrentAdmin, CurrentUser, HarnessDep,
 from deerflow.gateway.middleware.authentication import COOKIE, SECURE_COOKIE, RequestOrigins, find_secret
 from deerflow.gateway.schemas.accounts import (
     AcceptInvitation,
+    AdminAccess,
+    AuditHeadInfo,
+    AuditPage,
+    AuditVerification,
     ChangePassword,
     ChangeUser,
     CheckLink,
@@ -31,10 +37,14 @@ from deerflow.gateway.schemas.accounts import (
     TokenInfo,
     UserInfo,
 )
+from deerflow.memory.document import to_utc
+from deerflow.persistence.queries.audit import AuditFilter
+from deerflow.services.audit import parse_head
 
 router = APIRouter(prefix="/v1/auth", tags=["accounts"])
 admin_router = APIRouter(prefix="/v1/auth", tags=["accounts"])
 
+MAX_ACCESSES = 100
 NO_STORE = {"Cache-Control": "no-store"}
 
 
@@ -194,20 +204,25 @@ async def list_users(user: CurrentAdmin, harness: HarnessDep) -> list[UserInfo]:
 @admin_router.patch("/users/{user_id}", summary="Change a user")
 async def change_user(user_id: str, body: ChangeUser, user: CurrentAdmin, harness: HarnessDep) -> UserInfo:
     """Change the role of an account, or deactivate or activate it. The last administrator stays one."""
-    changed = await harness.resources.accounts.change(user_id, body.role, body.is_active)
+    changed = await harness.resources.accounts.change(user_id, body.role, body.is_active, user)
     return UserInfo.model_validate(changed)
 
 
-@admin_router.delete("/users/{user_id}", status_code=204, summary="Delete a user")
-async def delete_user(user_id: str, user: CurrentAdmin, harness: HarnessDep) -> None:
-    """Delete an account with its sessions and tokens. Its threads and files stay, and no user can see them."""
-    await harness.resources.accounts.delete(user_id)
+@admin_router.delete(
+    "/users/{user_id}",
+    status_code=204,
+    summary="Delete a user",
+    responses={202: {"description": "Deleted; remaining data is removed in the background."}},
+)
+async def delete_user(user_id: str, user: CurrentAdmin, harness: HarnessDep) -> Response:
+    """Delete a user with everything they have: threads, files, memory, skills, agents, logins, keys and tokens."""
+    return Response(status_code=204 if await harness.user_deletions.delete(user_id, user) else 202)
 
 
 @admin_router.post("/users/{user_id}/reset-link", summary="Create a link for a new password")
 async def create_reset_link(user_id: str, user: CurrentAdmin, harness: HarnessDep) -> NewLink:
     """Create a link with which a user sets a new password. An earlier one is no longer valid."""
-    return NewLink.from_domain(await harness.resources.accounts.create_reset(user_id))
+    return NewLink.from_domain(await harness.resources.accounts.create_reset(user_id, user))
 
 
 @admin_router.get("/invitations", summary="List invitations")
@@ -219,13 +234,75 @@ async def list_invitations(user: CurrentAdmin, harness: HarnessDep) -> list[Invi
 @admin_router.post("/invitations", summary="Invite a person")
 async def invite(body: CreateInvitation, user: CurrentAdmin, harness: HarnessDep) -> NewLink:
     """Create a link with which one person can make an account."""
-    return NewLink.from_domain(await harness.resources.accounts.invite(body.email, body.role))
+    return NewLink.from_domain(await harness.resources.accounts.invite(body.email, body.role, user))
 
 
 @admin_router.delete("/invitations/{invitation_id}", status_code=204, summary="Withdraw an invitation")
 async def withdraw_invitation(invitation_id: str, user: CurrentAdmin, harness: HarnessDep) -> None:
     """Withdraw an invitation that was not used."""
-    await harness.resources.accounts.withdraw_invitation(invitation_id)
+    await harness.resources.accounts.withdraw_invitation(invitation_id, user)
+
+
+@router.get("/admin-access", summary="List reads of your threads by administrators")
+async def list_admin_access(user: CurrentUser, harness: HarnessDep) -> list[AdminAccess]:
+    """List when administrators have read threads of the current user, newest first, each with the reason."""
+    log = harness.resources.audit
+    found = await log.list(AuditFilter(subject=user.user_id, kind="data.thread_read"), limit=MAX_ACCESSES)
+    emails = await log.find_emails(found)
+    return [AdminAccess.from_domain(each, emails) for each in found]
+
+
+audit_router = APIRouter(prefix="/audit", tags=["audit"])
+
+
+@audit_router.get("", summary="List audit entries")
+async def list_audit_entries(
+    user: CurrentAdmin,
+    harness: HarnessDep,
+    person: Annotated[str | None, Query(max_length=64, description="Id of a user: who did it, or whose it is.")] = None,
+    kind: Annotated[str | None, Query(max_length=48, description="Kind, as account.login, or group: account.")] = None,
+    before: Annotated[int | None, Query(ge=1, lt=2**62, description="`next` of the previous page.")] = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+) -> AuditPage:
+    """List the entries of the audit log, newest first."""
+    log = harness.resources.audit
+    found = await log.list(AuditFilter(person=person, kind=kind), before, limit)
+    return AuditPage.from_domain(found, await log.find_emails(found), limit)
+
+
+@audit_router.get("/head", summary="Get the head of the audit log")
+async def get_audit_head(user: CurrentAdmin, harness: HarnessDep) -> AuditHeadInfo:
+    """Return number and hash of the last entry. Keep it elsewhere: with it, a verification finds truncation too."""
+    return AuditHeadInfo(head=str(await harness.resources.audit.read_head()))
+
+
+@audit_router.get("/verify", summary="Verify the audit log")
+async def verify_audit_log(
+    user: CurrentAdmin,
+    harness: HarnessDep,
+    head: Annotated[str | None, Query(max_length=100, description="A head that was kept, as SEQ:HASH.")] = None,
+) -> AuditVerification:
+    """Verify the hash chain of all entries."""
+    anchor = parse_head(head) if head else None
+    return AuditVerification.from_domain(await harness.resources.audit.verify(anchor))
+
+
+@audit_router.get(
+    "/export",
+    summary="Export the audit log",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"application/x-ndjson": {"example": '{"seq":1,"kind":"account.created"}'}}}},
+)
+async def export_audit_log(
+    user: CurrentAdmin,
+    harness: HarnessDep,
+    since: Annotated[datetime | None, Query(alias="from", description="Time of the first entry.")] = None,
+    until: Annotated[datetime | None, Query(alias="to", description="Time before which the last entry is.")] = None,
+) -> StreamingResponse:
+    """Export entries as JSON lines, oldest first."""
+    wanted = AuditFilter(since=since and to_utc(since), until=until and to_utc(until))
+    headers = {**NO_STORE, "Content-Disposition": 'attachment; filename="audit.jsonl"'}
+    return StreamingResponse(harness.resources.audit.export(wanted), headers=headers, media_type="application/x-ndjson")
 
 
 async def open_session(

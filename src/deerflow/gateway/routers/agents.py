@@ -9,10 +9,17 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from deerflow.config.sections.agents import CustomAgent, CustomAgentConfig, check_agent_name
 from deerflow.domain.errors import ConfigError, InvalidRequest, NotFound
-from deerflow.gateway.dependencies import CurrentUser, HarnessDep
+from deerflow.gateway.dependencies import ConfigurationRoute, CurrentUser, HarnessDep
 from deerflow.gateway.examples import with_examples
 
-router = APIRouter(prefix="/agents", tags=["agents"])
+
+class AgentRoute(ConfigurationRoute):
+    """Route of custom agents."""
+
+    kind = "configuration.agent"
+
+
+router = APIRouter(prefix="/agents", tags=["agents"], route_class=AgentRoute)
 
 
 class Agent(CustomAgentConfig):

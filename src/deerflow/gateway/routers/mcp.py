@@ -7,7 +7,7 @@ from fastapi import APIRouter, Body, Query, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
 from deerflow.domain.errors import McpLoginFailed, NotFound
-from deerflow.gateway.dependencies import CurrentAdmin, CurrentUser, HarnessDep
+from deerflow.gateway.dependencies import ConfigurationRoute, CurrentAdmin, CurrentUser, HarnessDep
 from deerflow.gateway.errors import declared_errors
 from deerflow.gateway.examples import MCP_ENTRY
 from deerflow.gateway.middleware.body_limits import CALLBACK
@@ -34,8 +34,19 @@ from deerflow.gateway.schemas.mcp import (
     StartLogin,
 )
 from deerflow.mcp.auth.tokens import LoginCallback, LoginRedirect, describe_client
+from deerflow.persistence.queries.audit import AuditEvent, AuditOutcome
 
-router = APIRouter(prefix="/mcp", tags=["mcp"], responses=declared_errors((403, 502)))
+
+class McpRoute(ConfigurationRoute):
+    """Route of MCP servers."""
+
+    kind = "configuration.mcp"
+    unrecorded = frozenset(
+        {"preview_mcp_import", "reset_mcp_cache", "reconnect_mcp_server", "start_mcp_login", "call_mcp_tool"}
+    )
+
+
+router = APIRouter(prefix="/mcp", tags=["mcp"], responses=declared_errors((403, 502)), route_class=McpRoute)
 
 CLIENT_METADATA = "/api/mcp/oauth/client-metadata.json"
 PRIVATE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
@@ -138,6 +149,11 @@ async def call_mcp_tool(server: str, body: McpToolTest, harness: HarnessDep, use
     """Call a tool once for the current user, outside of any thread. The policy applies as for agents."""
     tester = await harness.resources.load_tool_tests()
     result = await tester.run(user.user_id, server, body.tool, body.arguments, approved=body.approved)
+    if result.outcome in ("done", "failed"):
+        outcome: AuditOutcome = "success" if result.outcome == "done" else "failure"
+        details = {"tool": body.tool, "server": server}
+        call = AuditEvent("run.tool_call", user.user_id, user.user_id, outcome, details)
+        await harness.resources.audit.record(call)
     return McpToolTestResult.model_validate(result)
 
 

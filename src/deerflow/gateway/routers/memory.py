@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -30,6 +31,8 @@ from deerflow.gateway.schemas.memory import (
 )
 from deerflow.memory.document import to_document, to_utc
 from deerflow.memory.service import FactChange
+from deerflow.persistence.queries.audit import AuditEvent
+from deerflow.services.audit import audited
 
 router = APIRouter(prefix="/memory", tags=["memory"])
 
@@ -74,7 +77,10 @@ async def reload_memory(harness: HarnessDep, scope: Scope) -> Response:
 @router.delete("", response_model=MemoryDocument, summary="Erase the memory")
 async def clear_memory(harness: HarnessDep, scope: Scope, keep_history: KeepHistory = False) -> Response:
     """Permanently erase the memory with its history. Earlier messages are not extracted again."""
-    await harness.resources.memory.clear(scope, keep_history=keep_history)
+    memory = harness.resources.memory
+    details = {"agent": scope.agent} if scope.agent else {}
+    event = AuditEvent("data.memory_deleted", scope.owner, scope.owner, details=details)
+    await replace(memory, ledger=audited(memory.ledger, event)).clear(scope, keep_history=keep_history)
     return await respond_current(harness, scope)
 
 

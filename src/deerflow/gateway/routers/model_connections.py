@@ -14,6 +14,8 @@ from deerflow.gateway.examples import CONNECTED_MODEL, MODEL_ADDRESS, with_examp
 from deerflow.models.check import CheckReport
 from deerflow.models.check_problems import ProblemCode, Severity
 from deerflow.models.connection import ConnectionProvider, ObservedCapabilities
+from deerflow.persistence.queries.audit import AuditEvent
+from deerflow.services.audit import audited
 from deerflow.services.model_connections import KeyState, ModelToSave
 from deerflow.services.model_connections import ModelConnection as Saved
 
@@ -300,7 +302,7 @@ async def save_model_connection(
     Models that are saved for the same address stay. Without a key, the saved key of the address stays.
     """
     chosen = [each.to_domain() for each in body.models]
-    service = harness.resources.model_connections
+    service = audited(harness.resources.model_connections, describe_change(user, "save", body.provider))
     return ModelConnectionInfo.from_domain(
         await service.save(user, body.provider, body.base_url, reveal(body.key), chosen), user
     )
@@ -320,7 +322,7 @@ async def replace_model_key(
     connection_id: str, body: ReplaceModelKey, harness: HarnessDep, user: CurrentUser
 ) -> ModelConnectionInfo:
     """Replace the key of a saved connection."""
-    service = harness.resources.model_connections
+    service = audited(harness.resources.model_connections, describe_change(user, "replace_key", connection_id))
     changed = await service.replace_key(user, connection_id, body.key.get_secret_value())
     return ModelConnectionInfo.from_domain(changed, user)
 
@@ -330,20 +332,28 @@ async def share_model_connection(
     connection_id: str, body: ShareModelConnection, harness: HarnessDep, user: CurrentUser
 ) -> ModelConnectionInfo:
     """Let all users use the models of a saved connection, or no longer. They see neither key nor address."""
-    service = harness.resources.model_connections
+    action = "share" if body.shared else "unshare"
+    service = audited(harness.resources.model_connections, describe_change(user, action, connection_id))
     return ModelConnectionInfo.from_domain(await service.share(user, connection_id, body.shared), user)
 
 
 @router.delete("/model-connections/{connection_id}", status_code=204, summary="Remove a model connection")
 async def remove_model_connection(connection_id: str, harness: HarnessDep, user: CurrentUser) -> None:
     """Remove a connection with its key and models. Runs in progress keep what they began with."""
-    await harness.resources.model_connections.remove(user, connection_id)
+    service = audited(harness.resources.model_connections, describe_change(user, "remove", connection_id))
+    await service.remove(user, connection_id)
 
 
 @router.delete("/saved-models/{name:path}", status_code=204, summary="Remove a saved model")
 async def remove_saved_model(name: str, harness: HarnessDep, user: CurrentUser) -> None:
     """Remove a saved model; the last one of a connection removes the connection with its key."""
-    await harness.resources.model_connections.remove_model(user, name)
+    service = audited(harness.resources.model_connections, describe_change(user, "remove_model", name))
+    await service.remove_model(user, name)
+
+
+def describe_change(user: Principal, action: str, name: str) -> AuditEvent:
+    """Return the event of a change of connections or models."""
+    return AuditEvent("configuration.model", user.user_id, user.user_id, details={"action": action, "name": name})
 
 
 def reveal(key: SecretStr | None) -> str | None:

@@ -1,6 +1,7 @@
 """Projects: /projects, their files, threads and passages; /embedding-model, with which passages are found."""
 
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated
 
@@ -8,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
+from deerflow.domain.identity import Principal
 from deerflow.domain.projects import (
     MAX_INSTRUCTIONS_CHARS,
     MAX_NAME_CHARS,
@@ -26,7 +28,10 @@ from deerflow.gateway.routers.model_connections import ENDPOINT_EXAMPLE, Address
 from deerflow.gateway.routers.model_connections import Name as ModelName
 from deerflow.gateway.routers.threads.artifacts import FILE, RequestConditions
 from deerflow.gateway.routers.threads.uploads import MULTIPART, Skipped, check_announced_size, receive_part
-from deerflow.services.embedding_model import Origin
+from deerflow.harness import Harness
+from deerflow.persistence.queries.audit import AuditEvent
+from deerflow.services.audit import audited
+from deerflow.services.embedding_model import EmbeddingConnection, Origin
 
 router = APIRouter(prefix="/projects", tags=["projects"])
 embedding_router = APIRouter(prefix="/embedding-model", tags=["projects"], responses=declared_errors((403, 409, 422)))
@@ -372,7 +377,7 @@ async def check_embedding_model(
 @embedding_router.put("", summary="Save the embedding model")
 async def save_embedding_model(body: SaveEmbeddingModel, harness: HarnessDep, user: CurrentAdmin) -> EmbeddingModelInfo:
     """Save the embedding model of the server. The key is encrypted and never returned."""
-    service = harness.resources.embedding_connection
+    service = record_embedding(harness, user, "save_embedding")
     saved = await service.save(user, body.provider, body.base_url, reveal(body.key), body.model)
     return EmbeddingModelInfo.model_validate(saved)
 
@@ -380,4 +385,11 @@ async def save_embedding_model(body: SaveEmbeddingModel, harness: HarnessDep, us
 @embedding_router.delete("", summary="Remove the embedding model")
 async def remove_embedding_model(harness: HarnessDep, user: CurrentAdmin) -> EmbeddingModelInfo:
     """Remove the saved embedding model with its key."""
-    return EmbeddingModelInfo.model_validate(await harness.resources.embedding_connection.remove(user))
+    return EmbeddingModelInfo.model_validate(await record_embedding(harness, user, "remove_embedding").remove(user))
+
+
+def record_embedding(harness: Harness, user: Principal, action: str) -> EmbeddingConnection:
+    """Return the service for the embedding model, whose next change is recorded."""
+    service = harness.resources.embedding_connection
+    event = AuditEvent("configuration.model", user.user_id, user.user_id, details={"action": action})
+    return replace(service, connections=audited(service.connections, event))

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from deerflow.domain.errors import InvalidRequest
-from deerflow.gateway.dependencies import CurrentUser, HarnessDep
+from deerflow.gateway.dependencies import ConfigurationRoute, CurrentUser, HarnessDep
 from deerflow.gateway.examples import NEW_SKILL, PACK, REVISION, SKILL, SKILL_TEXT, THREAD, with_examples
 from deerflow.skills.authoring.download import SkillAddress
 from deerflow.skills.authoring.history import AuthorKind, ChangeAction, HistoryEntry, Verdict
@@ -24,7 +24,15 @@ from deerflow.skills.catalog import SkillPackage
 from deerflow.skills.contract import Contract
 from deerflow.skills.format import Category, Skill, SkillSet
 
-router = APIRouter(prefix="/skills", tags=["skills"])
+
+class SkillRoute(ConfigurationRoute):
+    """Route of skills."""
+
+    kind = "configuration.skill"
+    unrecorded = frozenset({"reload_skills", "test_skill"})
+
+
+router = APIRouter(prefix="/skills", tags=["skills"], route_class=SkillRoute)
 
 
 class SkillSummary(BaseModel):
@@ -132,7 +140,7 @@ async def test_skill(name: str, harness: HarnessDep, user: CurrentUser) -> Skill
     return await tester.run(user.user_id, name)
 
 
-custom_router = APIRouter(prefix="/skills", tags=["skills"])
+custom_router = APIRouter(prefix="/skills", tags=["skills"], route_class=SkillRoute)
 
 PERSON = Author()
 

@@ -1,9 +1,10 @@
 """Bodies and responses of the routes of accounts."""
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, TypeAdapter, ValidationError
 
 from deerflow.accounts.accounts import CreatedLink
 from deerflow.accounts.logins import CreatedToken
@@ -18,6 +19,8 @@ from deerflow.accounts.model import (
     UserAccount,
 )
 from deerflow.gateway.examples import TOKEN, with_examples
+from deerflow.persistence.queries.audit import AuditEntry
+from deerflow.services.audit import AuditReport
 
 Email = Annotated[str, Field(min_length=1, max_length=MAX_EMAIL_CHARS)]
 Password = Annotated[SecretStr, Field(min_length=1, max_length=MAX_PASSWORD_CHARS)]
@@ -242,3 +245,105 @@ class SetupLink(BaseModel):
     """Path of a set-up link. It is valid until it is used or the server stops."""
 
     path: str
+
+
+class AuditPerson(BaseModel):
+    """User in an audit entry; the address is null if the account was deleted."""
+
+    id: str
+    email: str | None
+
+    @classmethod
+    def find(cls, user_id: str | None, emails: Mapping[str, str]) -> "AuditPerson | None":
+        """Return a user of an entry."""
+        return None if user_id is None else cls(id=user_id, email=emails.get(user_id))
+
+
+class AuditEntryInfo(BaseModel):
+    """Audit entry: `actor` (null: the server, the terminal or an unknown person) did something to `subject`'s data."""
+
+    seq: int
+    at: datetime
+    kind: str
+    actor: AuditPerson | None
+    subject: AuditPerson | None
+    outcome: str
+    details: dict[str, str]
+    is_erased: bool
+    """The details were erased, because a person of the entry was deleted."""
+
+    @classmethod
+    def from_domain(cls, entry: AuditEntry, emails: Mapping[str, str]) -> "AuditEntryInfo":
+        return cls(
+            seq=entry.seq,
+            at=entry.at,
+            kind=entry.kind,
+            actor=AuditPerson.find(entry.actor, emails),
+            subject=AuditPerson.find(entry.subject, emails),
+            outcome=entry.outcome,
+            details=read_details(entry),
+            is_erased=entry.is_erased,
+        )
+
+
+class AuditPage(BaseModel):
+    """Audit entries, newest first; `next` is `before` of the next page, null after the last."""
+
+    entries: list[AuditEntryInfo]
+    next: int | None
+
+    @classmethod
+    def from_domain(cls, found: Sequence[AuditEntry], emails: Mapping[str, str], limit: int) -> "AuditPage":
+        shown = [AuditEntryInfo.from_domain(each, emails) for each in found]
+        return cls(entries=shown, next=found[-1].seq if len(found) == limit else None)
+
+
+class AuditHeadInfo(BaseModel):
+    """Head of the audit log, as SEQ:HASH."""
+
+    head: str
+
+
+class AuditProblemInfo(FromAccounts):
+    """Place at which the audit log was changed."""
+
+    seq: int
+    reason: str
+
+
+class AuditVerification(BaseModel):
+    """Result of a verification: whether nothing was changed, and the first problems."""
+
+    is_valid: bool
+    entries: int
+    head: str
+    problems: list[AuditProblemInfo]
+
+    @classmethod
+    def from_domain(cls, report: AuditReport) -> "AuditVerification":
+        problems = [AuditProblemInfo.model_validate(each) for each in report.problems]
+        return cls(is_valid=report.is_valid, entries=report.entries, head=str(report.head), problems=problems)
+
+
+class AdminAccess(BaseModel):
+    """Read of a thread of the current user by an administrator."""
+
+    at: datetime
+    by: str | None
+    """E-mail address of the administrator; null if the account was deleted."""
+    thread_id: str | None
+    reason: str | None
+
+    @classmethod
+    def from_domain(cls, entry: AuditEntry, emails: Mapping[str, str]) -> "AdminAccess":
+        details = read_details(entry)
+        by = emails.get(entry.actor) if entry.actor else None
+        return cls(at=entry.at, by=by, thread_id=details.get("thread"), reason=details.get("reason"))
+
+
+def read_details(entry: AuditEntry) -> dict[str, str]:
+    """Return the details of an entry; empty if they are damaged."""
+    try:
+        return TypeAdapter(dict[str, str]).validate_json(entry.details or "{}")
+    except ValidationError:
+        return {}

@@ -88,6 +88,12 @@ def erase_all(connection: Connection, scope: MemoryScope) -> None:
     connection.execute(delete(memory_scopes).where(owned_by(memory_scopes, scope), memory_scopes.c.is_off.is_(False)))
 
 
+def list_scopes(connection: Connection, owner: str) -> Sequence[MemoryScope]:
+    """Return all memories of a user."""
+    query = select(memory_scopes.c.agent).where(memory_scopes.c.owner == owner)
+    return [MemoryScope(owner, agent or None) for agent in connection.execute(query).scalars()]
+
+
 def list_scopes_of_thread(connection: Connection, owner: str, thread_id: str) -> Sequence[MemoryScope]:
     """Return the owner's memories that refer to a thread."""
     query = select(rows.agent).where(rows.owner == owner, rows.source_thread == thread_id).distinct()

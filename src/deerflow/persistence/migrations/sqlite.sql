@@ -40,6 +40,27 @@ CREATE TABLE api_tokens (
   CONSTRAINT fk_api_tokens_owner FOREIGN KEY(owner) REFERENCES accounts (user_id) ON DELETE CASCADE
 );
 
+CREATE TABLE audit_entries (
+  seq BIGINT NOT NULL,
+  at BIGINT NOT NULL,
+  kind VARCHAR(48) NOT NULL,
+  actor VARCHAR(64),
+  subject VARCHAR(64),
+  outcome VARCHAR(16) NOT NULL,
+  details TEXT,
+  salt VARCHAR(32),
+  details_hash VARCHAR(64),
+  hash VARCHAR(64) NOT NULL,
+  CONSTRAINT pk_audit_entries PRIMARY KEY (seq)
+);
+
+CREATE TABLE audit_head (
+  head_id INTEGER NOT NULL,
+  seq BIGINT NOT NULL,
+  hash VARCHAR(64) NOT NULL,
+  CONSTRAINT pk_audit_head PRIMARY KEY (head_id)
+);
+
 CREATE TABLE deletions (
   thread_id VARCHAR(64) NOT NULL,
   owner VARCHAR(64) NOT NULL,
@@ -377,6 +398,13 @@ CREATE TABLE usage_entries (
   CONSTRAINT fk_usage_entries_run_id FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE SET NULL
 );
 
+CREATE TABLE user_deletions (
+  user_id VARCHAR(64) NOT NULL,
+  process VARCHAR(64) NOT NULL,
+  created_at BIGINT NOT NULL,
+  CONSTRAINT pk_user_deletions PRIMARY KEY (user_id)
+);
+
 CREATE TABLE user_profiles (
   owner VARCHAR(64) NOT NULL,
   content TEXT NOT NULL,
@@ -419,6 +447,12 @@ CREATE UNIQUE INDEX ix_accounts_email_key ON accounts (email_key);
 CREATE INDEX ix_api_tokens_owner ON api_tokens (owner);
 
 CREATE UNIQUE INDEX ix_api_tokens_token_hash ON api_tokens (token_hash);
+
+CREATE INDEX ix_audit_entries_actor_seq ON audit_entries (actor, seq);
+
+CREATE INDEX ix_audit_entries_kind_seq ON audit_entries (kind, seq);
+
+CREATE INDEX ix_audit_entries_subject_seq ON audit_entries (subject, seq);
 
 CREATE UNIQUE INDEX ix_feedback_run_id_owner_message_id ON feedback (run_id, owner, message_id);
 

@@ -1,16 +1,30 @@
-"""Deletion of threads: first they are hidden, then their data is deleted in batches."""
+"""Deletion of threads and of people: first they are hidden, then their data is deleted in batches."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Table, delete, insert, select, update
 
 from deerflow.domain.errors import Conflict
 from deerflow.domain.identity import DELETED_OWNER, new_id
 from deerflow.domain.threads import TEMPORARY
 from deerflow.persistence.queries.threads import find_thread, lock_thread, match_json
-from deerflow.persistence.tables import ACTIVE, deletions, run_events, runs, search_messages, store_items, threads
+from deerflow.persistence.tables import (
+    ACTIVE,
+    deletions,
+    insert_or_ignore,
+    mcp_pins,
+    metadata,
+    projects,
+    run_events,
+    runs,
+    search_messages,
+    store_items,
+    threads,
+    usage_entries,
+    user_deletions,
+)
 
 BATCH_SIZE, MESSAGE_BATCH_SIZE = 200, 50
 """Number of events and of searchable messages deleted in one transaction: other writers wait for some milliseconds."""
@@ -102,6 +116,67 @@ def claim_deletion(connection: Connection, mark: Deletion, process: str) -> Dele
     if connection.execute(update(deletions).where(expected), {"process": process}).rowcount != 1:
         return None
     return Deletion(mark.thread_id, mark.owner, process)
+
+
+@dataclass(frozen=True, slots=True)
+class UserDeletion:
+    """Deletion of a person in progress, and the deleting process."""
+
+    user_id: str
+    process: str
+
+
+def begin_user_deletion(connection: Connection, user_id: str, process: str, now: datetime) -> None:
+    """Record that everything of a person is to be deleted."""
+    insert_or_ignore(connection, user_deletions, {"user_id": user_id, "process": process, "created_at": now})
+
+
+def list_user_deletions(connection: Connection) -> Sequence[UserDeletion]:
+    """Return the unfinished deletions of people of all processes, oldest first."""
+    query = select(user_deletions.c.user_id, user_deletions.c.process).order_by(user_deletions.c.created_at)
+    return [UserDeletion(*row) for row in connection.execute(query)]
+
+
+def claim_user_deletion(connection: Connection, mark: UserDeletion, process: str) -> bool:
+    """Take over a deletion of a dead process; return False when another process was faster."""
+    expected = (user_deletions.c.user_id == mark.user_id) & (user_deletions.c.process == mark.process)
+    return connection.execute(update(user_deletions).where(expected), {"process": process}).rowcount == 1
+
+
+def list_owned_threads(connection: Connection, owner: str, limit: int) -> Sequence[str]:
+    """Return ids of threads of a person."""
+    return connection.execute(select(threads.c.thread_id).where(threads.c.owner == owner).limit(limit)).scalars().all()
+
+
+def list_owned_tables() -> Sequence[Table]:
+    """Return the tables whose rows belong to a person, without those that the deletion of threads empties."""
+    kept = (threads, runs, deletions)
+    return [table for table in reversed(metadata.sorted_tables) if "owner" in table.c and table not in kept]
+
+
+def delete_owned_rows(connection: Connection, table: Table, owner: str, keeps_usage: bool) -> None:
+    """Delete the rows of a person in a table; usage is kept without the person if `keeps_usage`."""
+    owned = table.c.owner == owner
+    if table is usage_entries and keeps_usage:
+        connection.execute(update(table).where(owned), {"owner": DELETED_OWNER})
+    else:
+        connection.execute(delete(table).where(owned))
+
+
+def has_unfinished_parts(connection: Connection, owner: str) -> bool:
+    """Return whether threads or projects of a person are still being deleted."""
+    parts = (
+        select(threads.c.thread_id).where(threads.c.owner == owner),
+        select(deletions.c.thread_id).where(deletions.c.owner == owner),
+        select(projects.c.project_id).where(projects.c.former_owner == owner),
+    )
+    return any(connection.execute(query.limit(1)).first() is not None for query in parts)
+
+
+def finish_user_deletion(connection: Connection, user_id: str) -> None:
+    """Record that everything of a person is deleted."""
+    connection.execute(update(mcp_pins).where(mcp_pins.c.accepted_by == user_id), {"accepted_by": None})
+    connection.execute(delete(user_deletions).where(user_deletions.c.user_id == user_id))
 
 
 def list_expired_threads(

@@ -109,6 +109,14 @@ def thread_exists(connection: Connection, thread_id: str, owner: str) -> bool:
     return found is not None
 
 
+def find_owner(connection: Connection, thread_id: str) -> str:
+    """Return the owner of a thread, for administrators, or raise `NotFound`."""
+    found: str | None = connection.execute(select(threads.c.owner).where(threads.c.thread_id == thread_id)).scalar()
+    if found is None or found == DELETED_OWNER:
+        raise NotFound(f"no thread {thread_id!r}")
+    return found
+
+
 def lock_thread(connection: Connection, thread_id: str) -> None:
     """Lock a thread until the end of the transaction, so that no other process starts or ends a run of it."""
     if connection.dialect.name != "sqlite":  # SQLite has one writer at a time anyway

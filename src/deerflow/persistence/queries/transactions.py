@@ -13,6 +13,7 @@ from deerflow.domain.errors import Conflict, NotFound
 from deerflow.domain.runs import FINAL_EVENT, MultitaskStrategy, RunEvent, RunRecord, RunStatus
 from deerflow.domain.threads import BRANCHED_FROM, TEMPORARY, DiscardedHistory, SearchableMessage, WaitReason
 from deerflow.domain.usage import UsageEntry, UsageOrigin
+from deerflow.persistence.queries.audit import AuditEvent, AuditOutcome, record_events
 from deerflow.persistence.queries.events import LoggedEvent, WriteFunction, do_nothing, insert_events, read_last_seq
 from deerflow.persistence.queries.runs import (
     ClaimedRun,
@@ -59,8 +60,9 @@ def accept_run(
     title: str | None,
     *,
     may_create_thread: bool,
+    decisions: Sequence[tuple[str, AuditOutcome, bool]] = (),
 ) -> RunAdmission:
-    """Insert a run, its first event and, if needed, its thread.
+    """Insert a run, its first event and, if needed, its thread. Record what it decides about calls of tools.
 
     Raises:
         Conflict: The thread is busy and the run may not wait, or its idempotency key was used for another request.
@@ -84,8 +86,21 @@ def accept_run(
     insert_events(connection, [first])
     if has_thread:
         touch_thread(connection, run.thread_id, title)
+    record_approvals(connection, run, decisions)
     temporary = has_thread and is_temporary(connection, run.thread_id, run.owner)
     return RunAdmission(run, others=others, is_temporary=temporary)
+
+
+def record_approvals(
+    connection: Connection, run: RunRecord, decisions: Sequence[tuple[str, AuditOutcome, bool]]
+) -> None:
+    """Record what the owner of a run has decided about calls of tools."""
+    events = []
+    for tool, outcome, is_for_thread in decisions:
+        scope = {"scope": "thread"} if is_for_thread else {}
+        details = {"tool": tool, "thread": run.thread_id, "run": run.run_id, **scope}
+        events.append(AuditEvent("run.approval", run.owner, run.owner, outcome, details))
+    record_events(connection, *events)
 
 
 def finish_run(

@@ -4,8 +4,11 @@ from deerflow.persistence.tables.accounts import (
     account_links,
     accounts,
     api_tokens,
+    audit_entries,
+    audit_head,
     login_failures,
     login_sessions,
+    user_deletions,
 )
 from deerflow.persistence.tables.capabilities import (
     feedback,
@@ -60,6 +63,8 @@ __all__ = [
     "account_links",
     "accounts",
     "api_tokens",
+    "audit_entries",
+    "audit_head",
     "deletions",
     "feedback",
     "insert_or_ignore",
@@ -93,6 +98,7 @@ __all__ = [
     "to_key",
     "to_stored",
     "usage_entries",
+    "user_deletions",
     "user_profiles",
     "web_pages",
     "web_texts",

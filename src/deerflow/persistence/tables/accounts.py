@@ -1,9 +1,9 @@
-"""Tables of accounts, their sessions, API tokens and links, and of failed logins."""
+"""Tables of accounts, their sessions, API tokens and links, of failed logins, and of the audit log."""
 
-from sqlalchemy import Boolean, Column, ForeignKey, Index, String, Table
+from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, String, Table
 from sqlalchemy.types import JSON
 
-from deerflow.persistence.tables.runs import UtcTime, metadata
+from deerflow.persistence.tables.runs import PlainText, UtcTime, metadata
 
 # `email_key` is the address as it is compared; two accounts cannot have the same.
 accounts = Table(
@@ -73,4 +73,43 @@ login_failures = Table(
     Column("failures", JSON, nullable=False),
     Column("updated_at", UtcTime, nullable=False),
     Index("ix_login_failures_updated_at", "updated_at"),
+)
+
+# The audit log: each hash covers the fields of its entry and the hash before it. Of `details` it covers `details_hash`,
+# a hash with a random salt, so that the details of a deleted person can be erased. Ids only: `actor` did something to
+# the data of `subject`.
+audit_entries = Table(
+    "audit_entries",
+    metadata,
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", UtcTime, nullable=False),
+    Column("kind", String(48), nullable=False),
+    Column("actor", String(64)),
+    Column("subject", String(64)),
+    Column("outcome", String(16), nullable=False),
+    Column("details", PlainText),
+    Column("salt", String(32)),
+    Column("details_hash", String(64)),
+    Column("hash", String(64), nullable=False),
+    Index("ix_audit_entries_actor_seq", "actor", "seq"),
+    Index("ix_audit_entries_subject_seq", "subject", "seq"),
+    Index("ix_audit_entries_kind_seq", "kind", "seq"),
+)
+
+# One row, which every writer locks: the number and the hash of the last entry.
+audit_head = Table(
+    "audit_head",
+    metadata,
+    Column("head_id", Integer, primary_key=True, autoincrement=False),
+    Column("seq", BigInteger, nullable=False),
+    Column("hash", String(64), nullable=False),
+)
+
+# People whose data is being deleted, with the deleting process. After a crash the deletion is resumed.
+user_deletions = Table(
+    "user_deletions",
+    metadata,
+    Column("user_id", String(64), primary_key=True),
+    Column("process", String(64), nullable=False),
+    Column("created_at", UtcTime, nullable=False),
 )

@@ -104,10 +104,12 @@ def delete_project(connection: Connection, project_id: str, owner: str) -> Seque
     return moved
 
 
-def find_purge(connection: Connection) -> PurgedProject | None:
-    """Return a deleted project that is not purged yet."""
-    query = select(projects.c.project_id, projects.c.former_owner).where(projects.c.owner == DELETED_OWNER).limit(1)
-    row = connection.execute(query).first()
+def find_purge(connection: Connection, owner: str | None = None) -> PurgedProject | None:
+    """Return a deleted project of a user, or of any, that is not purged yet."""
+    query = select(projects.c.project_id, projects.c.former_owner).where(projects.c.owner == DELETED_OWNER)
+    if owner is not None:
+        query = query.where(projects.c.former_owner == owner)
+    row = connection.execute(query.limit(1)).first()
     return None if row is None else PurgedProject(row.project_id, row.former_owner)
 
 

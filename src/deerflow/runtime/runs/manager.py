@@ -14,7 +14,6 @@ from deerflow.domain.runs import (
     FINAL_EVENT,
     CancelAction,
     MultitaskStrategy,
-    Resume,
     RunEvent,
     RunRecord,
     RunRequest,
@@ -37,7 +36,7 @@ from deerflow.runtime.runs.recovery import restore_or_end, resume_when_possible
 from deerflow.runtime.runs.request import (
     create_run_record,
     initial_title,
-    match_answers,
+    match_resume,
     request_messages,
     serialize_request,
 )
@@ -91,8 +90,7 @@ class RunManager:
         await self._check_readable(request.thread_id, who)
         if request.resume is not None or request.command is not None:
             await self._worker.load()  # the checks of these requests would import it on the event loop
-        if request.resume is not None:
-            request = replace(request, resume=Resume(await self._match_resume(request.thread_id, request.resume, who)))
+        request, decisions = await match_resume(self._database, self._hooks.pending_interrupts, request, who)
         messages, settings = request_messages(request), await self._hooks.resolve_settings(who.user_id)
         run = create_run_record(request, who, self._process)
         first = RunEvent(1, "metadata", to_json({"run_id": run.run_id, "thread_id": run.thread_id}))
@@ -104,6 +102,7 @@ class RunManager:
                 first=LoggedEvent(run.run_id, first, run.created_at),
                 title=initial_title(messages, settings.title),
                 may_create_thread=request.create_thread,
+                decisions=decisions,
             )
         )
         if not admission.is_new:
@@ -140,11 +139,6 @@ class RunManager:
         except StateTooNew:
             await self._database.read(partial(find_thread, thread_id=thread_id, owner=who.user_id))
             raise
-
-    async def _match_resume(self, thread_id: str, resume: Resume, who: Principal) -> dict[str, object]:
-        """Return the answers of a resume request by interrupt, after checking them."""
-        await self._database.read(partial(find_thread, thread_id=thread_id, owner=who.user_id))
-        return match_answers(await self._hooks.pending_interrupts(thread_id), resume.answer)
 
     def _notify_steering(self, others: Iterable[RunRecord]) -> None:
         """Tell the active run that a steering message is pending."""

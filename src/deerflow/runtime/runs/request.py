@@ -3,12 +3,12 @@
 LangGraph accepts any resume value, and a thread cannot continue after one that does not fit: answers are checked.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from langchain_core.messages import BaseMessage, HumanMessage
 from pydantic import TypeAdapter, ValidationError
@@ -16,9 +16,12 @@ from pydantic import TypeAdapter, ValidationError
 from deerflow.config.sections.runs import TitleConfig
 from deerflow.domain.errors import Conflict, InvalidRequest
 from deerflow.domain.identity import Principal, new_id
-from deerflow.domain.runs import RunRecord, RunRequest, RunStatus
+from deerflow.domain.runs import Resume, RunRecord, RunRequest, RunStatus
 from deerflow.domain.threads import derive_title
+from deerflow.persistence.engine.database import Database
+from deerflow.persistence.queries.audit import AuditOutcome
 from deerflow.persistence.queries.runs import StoredRequest
+from deerflow.persistence.queries.threads import find_thread
 from deerflow.runtime.journal.serialization import message_fields, to_json
 from deerflow.runtime.transcript import convert_values, to_messages
 
@@ -28,6 +31,32 @@ if TYPE_CHECKING:
 
 ASKED_BY = "asked_by"
 REQUEST_FIELDS = tuple(each.name for each in fields(RunRequest))
+
+
+PendingInterrupts: TypeAlias = "Callable[[str], Awaitable[Sequence[Interrupt]]]"
+"""(thread) → the interrupts of its paused run."""
+Decision = tuple[str, AuditOutcome, bool]
+"""Name of a tool, what a person has decided about its call, and whether that counts for the rest of the thread."""
+
+
+async def match_resume(
+    database: Database, list_pending: PendingInterrupts, request: RunRequest, who: Principal
+) -> tuple[RunRequest, Sequence[Decision]]:
+    """Return a request with its answers by interrupt, after checking them, and what they decide."""
+    if request.resume is None:
+        return request, ()
+    await database.read(partial(find_thread, thread_id=request.thread_id, owner=who.user_id))
+    questions = await list_pending(request.thread_id)
+    answers = match_answers(questions, request.resume.answer)
+    decided = [each for question in questions for each in list_decisions(question.value, answers[question.id])]
+    return replace(request, resume=Resume(answers)), decided
+
+
+def list_decisions(question: object, answer: object) -> Sequence[Decision]:
+    """Return the decision about each tool call of an interrupt."""
+    given = answer.get("decisions", ()) if isinstance(answer, Mapping) else ()
+    decided = zip(requested_calls(question) or (), given, strict=False)
+    return [(call["name"], each["type"], each.get("scope") == "thread") for call, each in decided]
 
 
 def match_answers(questions: "Sequence[Interrupt]", answer: object) -> dict[str, object]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import groupby
+from typing import Literal
 
 from deerflow.config.sections.base import Settings
 from deerflow.config.sections.runs import RetentionConfig
@@ -17,6 +18,7 @@ from deerflow.domain.runs import RunRecord, RunStatus
 from deerflow.persistence.engine.database import Database
 from deerflow.persistence.engine.liveness import Liveness
 from deerflow.persistence.queries import deletions as rows
+from deerflow.persistence.queries.audit import AuditEvent, recorded
 from deerflow.persistence.queries.deletions import Deletion
 from deerflow.persistence.queries.transactions import list_unfinished_by_owner
 from deerflow.runtime.background import log_task_exception, run_unless_unavailable, wait_for_event
@@ -31,6 +33,8 @@ PAUSE_RATIO = 4.0
 STOPS = 5
 """Number of times that new runs are cancelled before the deletion fails because the thread is busy."""
 
+DeletionCause = Literal["user", "retention", "account"]
+"""The user, the end of the retention, or the deletion of the user, which has an entry in the audit log itself."""
 Cleanup = Callable[[str, str], Awaitable[None]]
 """(thread, user) → nothing of one kind is left of a thread that nobody sees any more."""
 
@@ -91,8 +95,8 @@ class Deletions:
         self._database = database
         self._resources = resources
         self._stop = stop
-        self._liveness = liveness
-        self._process = process
+        self.liveness = liveness
+        self.process = process
         self._active: set[str] = set()
         self._tasks: set[asyncio.Task[bool]] = set()
         self._finishing = asyncio.Lock()
@@ -107,13 +111,18 @@ class Deletions:
         return await self._clear([await self._begin(thread_id, who, stop_runs)])
 
     async def delete_several(
-        self, thread_ids: Collection[str], who: Principal, *, stop_runs: bool = False
+        self,
+        thread_ids: Collection[str],
+        who: Principal,
+        *,
+        stop_runs: bool = False,
+        cause: DeletionCause = "user",
     ) -> DeletionResult:
         """Delete threads. A failure does not affect the others."""
         marks, failed = [], []
         for thread_id in dict.fromkeys(thread_ids):
             try:
-                marks.append(await self._begin(thread_id, who, stop_runs))
+                marks.append(await self._begin(thread_id, who, stop_runs, cause))
             except DeerFlowError as problem:
                 failed.append(DeletionFailure(thread_id, problem))
         is_done = await self._clear(marks)
@@ -129,13 +138,17 @@ class Deletions:
                 await forget(thread_id, who.user_id)
             await self._resources.scrub()
 
+    async def scrub(self) -> bool:
+        """Remove deleted data from database files. Return False if that is done later."""
+        return await self._resources.scrub()
+
     async def finish(self) -> bool:
         """Finish deletions begun here or in a dead process. Return whether none is left."""
         async with self._finishing:
             found = await self._database.read(rows.list_unfinished_deletions)
-            dead = await self._liveness.find_dead({mark.process for mark in found if mark.process != self._process})
+            dead = await self.liveness.find_dead({mark.process for mark in found if mark.process != self.process})
             marks = [await self._claim(mark) for mark in found if mark.process in dead]
-            again = [mark for mark in found if mark.process == self._process and mark.thread_id not in self._active]
+            again = [mark for mark in found if mark.process == self.process and mark.thread_id not in self._active]
             return await self._clear([*again, *filter(None, marks)])
 
     async def aclose(self) -> None:
@@ -145,11 +158,13 @@ class Deletions:
         for task in self._tasks:
             task.cancel()
 
-    async def _begin(self, thread_id: str, who: Principal, stop_runs: bool) -> Deletion:
+    async def _begin(self, thread_id: str, who: Principal, stop_runs: bool, cause: DeletionCause = "user") -> Deletion:
         if stop_runs:
             await self._stop_all(thread_id, who)
-        change = partial(rows.begin_deletion, thread_id=thread_id, owner=who.user_id, process=self._process)
-        mark = await self._database.write(change)
+        change = partial(rows.begin_deletion, thread_id=thread_id, owner=who.user_id, process=self.process)
+        by = who.user_id if cause == "user" else None
+        event = AuditEvent("data.thread_deleted", by, who.user_id, details={"thread": thread_id, "cause": cause})
+        mark = await self._database.write(recorded(change, *([] if cause == "account" else [event])))
         logger.info("thread %s is deleted", thread_id)
         return mark
 
@@ -167,7 +182,7 @@ class Deletions:
                     continue  # it has ended meanwhile, or the deletion fails because it has not
 
     async def _claim(self, mark: Deletion) -> Deletion | None:
-        return await self._database.write(partial(rows.claim_deletion, mark=mark, process=self._process))
+        return await self._database.write(partial(rows.claim_deletion, mark=mark, process=self.process))
 
     async def _clear(self, marks: Sequence[Deletion]) -> bool:
         """Delete the resources even if the caller is gone. Return whether all of them were deleted in time."""
@@ -191,7 +206,7 @@ class Deletions:
         gone = [mark.thread_id for mark in marks]
         if not await self._resources.scrub():
             logger.warning("%d deleted threads have left bytes in files that are in use; they go later", len(marks))
-            await self._database.write(partial(rows.postpone_purge, thread_ids=gone, process=self._process))
+            await self._database.write(partial(rows.postpone_purge, thread_ids=gone, process=self.process))
             return False
         await self._database.write(partial(rows.finish_deletions, thread_ids=gone))
         return True
@@ -235,7 +250,9 @@ class Retention:
         while found := await self.database.read(query):
             done = 0
             for owner, group in groupby(sorted(found, key=lambda each: each[1]), key=lambda each: each[1]):
-                outcome = await self.deletions.delete_several([each[0] for each in group], Principal(owner))
+                outcome = await self.deletions.delete_several(
+                    [each[0] for each in group], Principal(owner), cause="retention"
+                )
                 done += len(outcome.deleted) + len(outcome.unfinished)
             count += done
             if not done:  # they are busy again
@@ -258,11 +275,16 @@ AGAIN_S = 60.0
 LOOK_S = 3600.0
 """Minimum frequency: the configuration may have changed."""
 
+UpkeepStep = Callable[[], Awaitable[bool]]
+"""Returns whether nothing is left to do."""
 
-async def run_upkeep(deletions: Deletions, retention: Retention, look: asyncio.Event) -> None:
+
+async def run_upkeep(
+    deletions: Deletions, retention: Retention, look: asyncio.Event, also: Sequence[UpkeepStep] = ()
+) -> None:
     """Finish deletions and sweep expired threads, then wait for the next reason to do so."""
     while True:
-        is_done = await run_unless_unavailable(deletions.finish)
+        is_done = all([await run_unless_unavailable(step) for step in (deletions.finish, *also)])
         await run_unless_unavailable(retention.sweep)
         seconds = await run_unless_unavailable(retention.until_next)
         await wait_for_event(look, AGAIN_S if not is_done else max(AGAIN_S, min(LOOK_S, seconds or LOOK_S)))
@@ -270,9 +292,11 @@ async def run_upkeep(deletions: Deletions, retention: Retention, look: asyncio.E
 
 
 @asynccontextmanager
-async def upkeep_in_background(deletions: Deletions, retention: Retention) -> AsyncIterator[None]:
+async def upkeep_in_background(
+    deletions: Deletions, retention: Retention, also: Sequence[UpkeepStep] = ()
+) -> AsyncIterator[None]:
     """Run the upkeep in the background."""
-    task = asyncio.create_task(run_upkeep(deletions, retention, asyncio.Event()), name="upkeep")
+    task = asyncio.create_task(run_upkeep(deletions, retention, asyncio.Event(), also), name="upkeep")
     task.add_done_callback(log_task_exception)
     try:
         yield

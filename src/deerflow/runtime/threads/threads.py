@@ -215,6 +215,10 @@ class Threads:
         await self.get(thread_id, who)
         return await self._database.read(partial(read_page, thread_id=thread_id, before=before, limit=limit))
 
+    async def find_owner(self, thread_id: str) -> Principal:
+        """Return the owner of any thread, for administrators; raises `NotFound`."""
+        return Principal(await self._database.read(partial(rows.find_owner, thread_id=thread_id)))
+
     async def values(self, thread_id: str, who: Principal) -> dict[str, object]:
         """Return the state without messages, as recorded in the journal."""
         await self.get(thread_id, who)

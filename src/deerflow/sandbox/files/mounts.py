@@ -86,13 +86,18 @@ def is_encodable(name: str) -> bool:
     return "\0" not in name and not any("\ud800" <= character <= "\udfff" for character in name)
 
 
+def user_folder(home: Path, user_id: str) -> Path:
+    """Return the folder of a user on this machine, or raise `InvalidRequest`."""
+    return home.joinpath("users", check_user_id(user_id))
+
+
 def thread_folder(home: Path, user_id: str, thread_id: str) -> Path:
     """Return the folder of a thread on this machine.
 
     Raises:
         InvalidRequest: One of the ids is invalid.
     """
-    return home.joinpath("users", check_user_id(user_id), "threads", check_thread_id(thread_id))
+    return user_folder(home, user_id).joinpath("threads", check_thread_id(thread_id))
 
 
 def project_folder(home: Path, user_id: str, project_id: str) -> Path:
@@ -101,7 +106,7 @@ def project_folder(home: Path, user_id: str, project_id: str) -> Path:
     Raises:
         InvalidRequest: One of the ids is invalid.
     """
-    return home.joinpath("users", check_user_id(user_id), "projects", check_thread_id(project_id))
+    return user_folder(home, user_id).joinpath("projects", check_thread_id(project_id))
 
 
 PROJECT_MARKER = "project"

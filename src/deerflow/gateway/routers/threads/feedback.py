@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from deerflow.domain import runs as domain
 from deerflow.gateway.dependencies import CurrentUser, HarnessDep
+from deerflow.persistence.queries.audit import AuditEvent
+from deerflow.services.audit import audited
 from deerflow.services.user_data import GrantedPermission
 
 router = APIRouter(prefix="/threads/{thread_id}", tags=["feedback"])
@@ -147,4 +149,6 @@ async def list_permissions(thread_id: str, harness: HarnessDep, user: CurrentUse
 @permissions_router.delete("/{permission_id}", status_code=204, summary="Revoke a permission")
 async def revoke_permission(thread_id: str, permission_id: str, harness: HarnessDep, user: CurrentUser) -> None:
     """Revoke a permission; the next such call needs approval again, also of an active run."""
-    await harness.resources.permissions.revoke(thread_id, user, permission_id)
+    details = {"action": "revoke_permission", "thread": thread_id, "permission": permission_id}
+    event = AuditEvent("configuration.permission", user.user_id, user.user_id, details=details)
+    await audited(harness.resources.permissions, event).revoke(thread_id, user, permission_id)

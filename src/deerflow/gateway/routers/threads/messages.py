@@ -10,7 +10,8 @@ from starlette.responses import StreamingResponse
 
 from deerflow.domain.errors import InvalidRequest
 from deerflow.domain.threads import SearchRole
-from deerflow.gateway.dependencies import CurrentUser, HarnessDep
+from deerflow.gateway.dependencies import CurrentAdmin, CurrentUser, HarnessDep
+from deerflow.persistence.queries.audit import AuditEvent
 from deerflow.persistence.queries.messages import MessageCursor, StoredMessage
 from deerflow.services.export import ExportFormat
 
@@ -98,6 +99,33 @@ async def read_messages(
         data=[SaidMessage.from_domain(said) for said in page.messages],
         values=await harness.threads.values(thread_id, user) if before is None else None,
         heard=Heard(run_id=newest.run_id, seq=newest.seq) if newest else None,
+        has_more=page.earlier is not None,
+        before=format_cursor(page.earlier) if page.earlier else None,
+    )
+
+
+admin_router = APIRouter(prefix="/admin", tags=["audit"])
+
+
+@admin_router.get("/threads/{thread_id}/messages", summary="Read the thread of another person")
+async def read_messages_as_admin(
+    thread_id: str,
+    harness: HarnessDep,
+    admin: CurrentAdmin,
+    reason: Annotated[str, Query(min_length=3, max_length=200, examples=["support request 17"])],
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    before: Annotated[str | None, Query(description="Cursor of the previous page, from `before`.")] = None,
+) -> MessagePage:
+    """List the latest messages of a thread of any person. The audit log gets an entry first, and the person sees it."""
+    owner = await harness.threads.find_owner(thread_id)
+    cursor = parse_cursor(before)
+    details = {"thread": thread_id, "reason": reason}
+    await harness.resources.audit.record(AuditEvent("data.thread_read", admin.user_id, owner.user_id, details=details))
+    page = await harness.threads.messages_page(thread_id, owner, cursor, limit)
+    return MessagePage(
+        data=[SaidMessage.from_domain(said) for said in page.messages],
+        values=None,
+        heard=None,
         has_more=page.earlier is not None,
         before=format_cursor(page.earlier) if page.earlier else None,
     )

@@ -19,6 +19,8 @@ from deerflow.gateway.examples import SHARE, TOKEN, with_examples
 from deerflow.gateway.files import file_response
 from deerflow.gateway.routers.threads.artifacts import FILE, PAGE, ArtifactPath, RequestConditions, preview_response
 from deerflow.gateway.routers.threads.messages import format_cursor, parse_cursor
+from deerflow.persistence.queries.audit import AuditEvent
+from deerflow.services.audit import audited
 
 router = APIRouter(prefix="/threads/{thread_id}/shares", tags=["sharing"])
 
@@ -69,7 +71,10 @@ class NewShare(Share):
 @router.post("", status_code=201, summary="Create a share link")
 async def share_thread(thread_id: str, body: ShareThread, harness: HarnessDep, user: CurrentUser) -> NewShare:
     """Create a public link to the messages up to now; its secret is returned only once."""
-    made = await harness.resources.sharing.create(thread_id, user, body.expires_in_days)
+    event = AuditEvent(
+        "configuration.share", user.user_id, user.user_id, details={"action": "share_thread", "thread": thread_id}
+    )
+    made = await audited(harness.resources.sharing, event).create(thread_id, user, body.expires_in_days)
     shown = Share.from_domain(made.share).model_dump()
     return NewShare(**shown, token=made.token, path=f"/share/{made.token}")
 
@@ -83,7 +88,9 @@ async def list_shares(thread_id: str, harness: HarnessDep, user: CurrentUser) ->
 @router.delete("/{share_id}", status_code=204, summary="Revoke a share link")
 async def revoke_share(thread_id: str, share_id: str, harness: HarnessDep, user: CurrentUser) -> None:
     """Revoke a share link; also possible while sharing is disabled."""
-    await harness.resources.sharing.revoke(thread_id, share_id, user)
+    details = {"action": "revoke_share", "thread": thread_id, "share": share_id}
+    event = AuditEvent("configuration.share", user.user_id, user.user_id, details=details)
+    await audited(harness.resources.sharing, event).revoke(thread_id, share_id, user)
 
 
 shared_router = APIRouter(prefix="/shared/{token}", tags=["sharing"])

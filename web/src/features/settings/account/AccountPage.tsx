@@ -1,6 +1,7 @@
 /** Password, sessions and API tokens of the current user. */
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
 import type { TokenScope } from "@/api/accounts";
 import { OneTimeSecret } from "@/features/settings/account/OneTimeSecret";
@@ -10,7 +11,7 @@ import { useLanguage } from "@/i18n/context";
 import { formatMoment } from "@/i18n/format";
 import { PageFrame } from "@/layout/PageFrame";
 import { useServer } from "@/state/server";
-import { Button } from "@/ui/Button";
+import { Button, buttonLook } from "@/ui/Button";
 import { Choice, Field, INPUT, Line } from "@/ui/fields";
 
 export function AccountPage() {
@@ -38,6 +39,7 @@ export function AccountPage() {
         <PasswordForm />
         <Sessions current={me.data.session_id ?? null} />
         <Tokens isAdmin={me.data.system_role === "admin"} />
+        <AdminAccesses />
       </div>
     </PageFrame>
   );
@@ -188,6 +190,38 @@ function Tokens({ isAdmin }: { isAdmin: boolean }) {
         </Button>
         {create.data && <OneTimeSecret hint={strings.tokenOnce} text={create.data.token} />}
       </form>
+    </Section>
+  );
+}
+
+/** Reads of the person's threads by administrators, each with its reason. */
+function AdminAccesses() {
+  const strings = useAccountStrings();
+  const language = useLanguage();
+  const { accounts } = useServer();
+  const accesses = useQuery({ queryKey: ["admin-access"], queryFn: accounts.adminAccess });
+  return (
+    <Section title={strings.adminAccess}>
+      {accesses.data?.length === 0 && <Fact name={strings.noAdminAccess}>{null}</Fact>}
+      {accesses.data?.map((each) => (
+        <Fact
+          key={`${each.at} ${each.thread_id}`}
+          name={
+            <>
+              <p className="[overflow-wrap:anywhere]">
+                {strings.adminRead(each.by ?? strings.formerAdmin, each.reason ?? "")}
+              </p>
+              <p className="text-small text-faint">{formatMoment(new Date(each.at), language)}</p>
+            </>
+          }
+        >
+          {each.thread_id !== null && (
+            <Link to="/threads/$threadId" params={{ threadId: each.thread_id }} className={buttonLook()}>
+              {strings.openThread}
+            </Link>
+          )}
+        </Fact>
+      ))}
     </Section>
   );
 }

@@ -32,11 +32,18 @@ export function AccountSection() {
         </Link>
       </Fact>
       {me.data.system_role === "admin" && (
-        <Fact name={strings.manageUsers}>
-          <Link to="/users" className={buttonLook()}>
-            {strings.users}
-          </Link>
-        </Fact>
+        <>
+          <Fact name={strings.manageUsers}>
+            <Link to="/users" className={buttonLook()}>
+              {strings.users}
+            </Link>
+          </Fact>
+          <Fact name={strings.auditHint}>
+            <Link to="/audit" className={buttonLook()}>
+              {strings.audit}
+            </Link>
+          </Fact>
+        </>
       )}
     </Section>
   );
