@@ -270,7 +270,10 @@ def add_middlewares(app: FastAPI, harness: Harness, hosts: Collection[str] | Non
     config = harness.core.source.current.config
     app.state.request_origins = RequestOrigins(config.server.trusted_proxies, config.users.secure_cookies == "always")
     app.add_middleware(
-        AuthenticationMiddleware, authenticator=harness.resources.authenticator, origins=app.state.request_origins
+        AuthenticationMiddleware,
+        authenticator=harness.resources.authenticator,
+        quotas=harness.resources.quotas,
+        origins=app.state.request_origins,
     )
     app.add_middleware(SameOriginMiddleware, hosts=hosts, origins=settings.cors_origins)
     if settings.cors_origins:

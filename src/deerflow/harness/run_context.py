@@ -64,7 +64,8 @@ async def open_run_context(
 ) -> AsyncIterator[RunContext]:
     """Open the context of a run; leaving it releases the sandbox."""
     run, request = job.run, job.request
-    budget = job.records.budget = create_budget(core, job, log)
+    own = job.records.budget = create_budget(core, job, log)
+    budget = await resources.daily_budgets.wrap(run.owner, own)
     await core.mcp.prepare(run.owner)
     lease, files = open_files(core, job)
     earlier = job.past.calls if job.past else RecordedCalls()
@@ -103,8 +104,8 @@ async def open_run_context(
         inbox, memory = SteeringInbox(core.database, bridge, job, log), create_memory(resources, job)
         yield replace(context, inbox=inbox, subagents=team, memory=memory, permissions=permissions)
     finally:
-        if budget is not None:
-            budget.close()
+        if own is not None:
+            own.close()
         if job.signals.action is CancelAction.ROLLBACK:
             await lease.kill_started_processes()
         await lease.release()

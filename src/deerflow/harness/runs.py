@@ -82,7 +82,13 @@ class RunServices:
     def _titles(self) -> "TitleGenerator":
         from deerflow.services.prompt_assistance import TitleGenerator
 
-        return TitleGenerator(self._core.database, self._core.agents.title_model, self._resources.usage.record)
+        resources = self._resources
+        return TitleGenerator(
+            self._core.database, self._core.agents.title_model, resources.usage.record, resources.daily_budgets.wrap
+        )
+
+    async def check_quota(self, owner: str) -> int | None:
+        return await self._resources.quotas.check_run(owner)
 
     async def resolve_settings(self, owner: str) -> ResolvedSettings:
         await self._core.saved_models.refresh()

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from math import ceil
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -11,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deerflow.accounts.authenticator import Authenticator
 from deerflow.accounts.model import API_TOKEN, ClientInfo, Credential, CredentialKind, hash_secret
+from deerflow.accounts.quotas import Quotas
 from deerflow.domain.errors import StorageUnavailable
 from deerflow.gateway.errors import ERRORS, error_response
 from deerflow.gateway.middleware.request_context import END, EVENT_STREAM, STREAM_GUARD, only_reads
@@ -38,6 +40,7 @@ METRICS = "/metrics"
 COOKIE, SECURE_COOKIE = "deerflow_session", "__Host-deerflow_session"
 CSRF_HEADER = "x-csrf-protection"
 """Header of requests of the page that change something. Forms cannot send it, and other origins need permission to."""
+TOO_MANY_REQUESTS = "too many requests per second; send fewer"
 LOGIN_REQUIRED = "login required"
 INVALID = "the session or token is not valid; log in again"
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="DeerFlow"', "Cache-Control": "no-store"}
@@ -100,9 +103,10 @@ def parse_address(text: str) -> IPv4Address | IPv6Address | None:
 class AuthenticationMiddleware:
     """Middleware that denies requests without a valid session or token, if there is any account."""
 
-    def __init__(self, app: ASGIApp, authenticator: Authenticator, origins: RequestOrigins) -> None:
+    def __init__(self, app: ASGIApp, authenticator: Authenticator, quotas: Quotas, origins: RequestOrigins) -> None:
         self._app = app
         self._authenticator = authenticator
+        self._quotas = quotas
         self._origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -137,6 +141,8 @@ class AuthenticationMiddleware:
         reason = find_missing_right(scope, headers, credential)
         if reason is not None:
             return error_response(403, "Forbidden", reason)
+        if wait := await self._quotas.check_request(credential.principal.user_id):
+            return error_response(429, "QuotaExceeded", TOO_MANY_REQUESTS, {"Retry-After": str(ceil(wait))})
         scope[CREDENTIAL] = credential
         return credential, hash_secret(presented[1])
 

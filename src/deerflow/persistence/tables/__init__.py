@@ -4,8 +4,10 @@ from deerflow.persistence.tables.accounts import (
     account_links,
     accounts,
     api_tokens,
+    daily_spending,
     login_failures,
     login_sessions,
+    user_quotas,
 )
 from deerflow.persistence.tables.capabilities import (
     feedback,
@@ -60,6 +62,7 @@ __all__ = [
     "account_links",
     "accounts",
     "api_tokens",
+    "daily_spending",
     "deletions",
     "feedback",
     "insert_or_ignore",
@@ -93,6 +96,7 @@ __all__ = [
     "to_key",
     "to_stored",
     "usage_entries",
+    "user_quotas",
     "user_profiles",
     "web_pages",
     "web_texts",

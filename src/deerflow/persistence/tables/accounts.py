@@ -1,6 +1,6 @@
-"""Tables of accounts, their sessions, API tokens and links, and of failed logins."""
+"""Tables of accounts, their sessions, API tokens, links and quotas, of failed logins and of spending by day."""
 
-from sqlalchemy import Boolean, Column, ForeignKey, Index, String, Table
+from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, String, Table
 from sqlalchemy.types import JSON
 
 from deerflow.persistence.tables.runs import UtcTime, metadata
@@ -73,4 +73,22 @@ login_failures = Table(
     Column("failures", JSON, nullable=False),
     Column("updated_at", UtcTime, nullable=False),
     Index("ix_login_failures_updated_at", "updated_at"),
+)
+
+# Limits that an administrator has set for a person: those that are missing in `limits` are configured, null is none.
+user_quotas = Table(
+    "user_quotas",
+    metadata,
+    Column("owner", String(64), ForeignKey("accounts.user_id", ondelete="CASCADE"), primary_key=True),
+    Column("limits", JSON, nullable=False),
+)
+
+# Spent and reserved amounts of a person on a day (UTC), with a quota only. `cost` is in 10⁻¹² of the currency.
+daily_spending = Table(
+    "daily_spending",
+    metadata,
+    Column("owner", String(64), primary_key=True),
+    Column("day", String(10), primary_key=True),
+    Column("tokens", BigInteger, nullable=False),
+    Column("cost", BigInteger, nullable=False),
 )

@@ -86,6 +86,7 @@ class RunManager:
             StateTooNew: the thread was used by a newer version of this program.
             NotFound: the thread does not exist and is not to be created, or has another owner.
             InvalidRequest: the request is invalid.
+            QuotaExceeded: a limit of the person is reached.
         """
         check_thread_id(request.thread_id)
         await self._check_readable(request.thread_id, who)
@@ -104,6 +105,7 @@ class RunManager:
                 first=LoggedEvent(run.run_id, first, run.created_at),
                 title=initial_title(messages, settings.title),
                 may_create_thread=request.create_thread,
+                max_busy_threads=await self._hooks.check_quota(who.user_id),
             )
         )
         if not admission.is_new:

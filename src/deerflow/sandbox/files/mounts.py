@@ -86,6 +86,11 @@ def is_encodable(name: str) -> bool:
     return "\0" not in name and not any("\ud800" <= character <= "\udfff" for character in name)
 
 
+def user_folder(home: Path, user_id: str) -> Path:
+    """Return the folder with all files of a person on this machine, or raise `InvalidRequest` for an invalid id."""
+    return home.joinpath("users", check_user_id(user_id))
+
+
 def thread_folder(home: Path, user_id: str, thread_id: str) -> Path:
     """Return the folder of a thread on this machine.
 

@@ -1,0 +1,213 @@
+"""Quotas of people: configured limits, those that an administrator sets for a person, and what is left of them."""
+
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as clock_time
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from deerflow.accounts import queries as rows
+from deerflow.accounts.authenticator import MAX_AGE_S, Authenticator
+from deerflow.config.sections.base import Settings
+from deerflow.config.sections.server import QuotasConfig, UsersConfig
+from deerflow.domain.errors import QuotaExceeded
+from deerflow.domain.identity import Principal
+from deerflow.domain.usage import SpendingLimit
+from deerflow.persistence.engine.database import Database
+from deerflow.persistence.queries.usage import (
+    count_busy_threads,
+    read_daily_spending,
+    read_quota,
+    write_quota,
+)
+
+MB = 1024 * 1024
+BURST_S = 2.0
+"""Seconds whose requests may come at once."""
+MAX_PEOPLE = 10_000
+RETRY_S = 30.0
+"""Time after which a run that was refused because of others may be sent again."""
+MEASURED_S = 5.0
+"""Age up to which the size of a person's files is used again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """Limits of a person; None for none."""
+
+    storage_mb: int | None = None
+    concurrent_runs: int | None = None
+    requests_per_second: float | None = None
+    tokens_per_day: int | None = None
+    cost_per_day: Decimal | None = None
+    currency: str = "USD"
+
+    @property
+    def spending(self) -> SpendingLimit:
+        """The limit of a day."""
+        return SpendingLimit(self.tokens_per_day, self.cost_per_day, self.currency)
+
+    @property
+    def storage_bytes(self) -> int | None:
+        """The limit of the files in bytes."""
+        return None if self.storage_mb is None else self.storage_mb * MB
+
+
+UNLIMITED = Quota()
+LIMITS = tuple(each.name for each in fields(Quota) if each.name != "currency")
+"""Names of the limits that can be set for a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaUsage:
+    """Limits of a person, and what is used of them now. Reserved tokens and money are included."""
+
+    quota: Quota
+    storage_bytes: int
+    runs: int
+    tokens: int
+    cost: int
+    """In 10⁻¹² of the currency of the quota."""
+    resets_at: datetime
+
+
+@dataclass(slots=True)
+class TokenBucket:
+    """Requests that a person may still send at once."""
+
+    level: float
+    filled_at: float
+
+    def take(self, rate: float, now: float) -> float:
+        """Take a request and return 0, or the seconds until there is one."""
+        most = max(1.0, rate * BURST_S)
+        self.level = min(most, self.level + (now - self.filled_at) * rate)
+        self.filled_at = now
+        if self.level < 1:
+            return (1 - self.level) / rate
+        self.level -= 1
+        return 0.0
+
+
+@dataclass
+class Quotas:
+    """Quotas of the people of a server."""
+
+    database: Database
+    settings: Settings[UsersConfig]
+    authenticator: Authenticator
+    measure: Callable[[str], Awaitable[int]]
+    """Returns the bytes that the files of a person take."""
+    clock: Callable[[], float] = time.monotonic
+    now: Callable[[], datetime] = partial(datetime.now, UTC)
+    _changed: dict[str, tuple[float, Mapping[str, Any]]] = field(default_factory=dict)
+    _buckets: dict[str, TokenBucket] = field(default_factory=dict)
+    _sizes: dict[str, tuple[float, int]] = field(default_factory=dict)
+
+    async def find(self, owner: str) -> Quota:
+        """Return the limits of a person. Without accounts and limits nothing is read."""
+        configured = self.settings.current.quotas
+        if not self.authenticator.is_login_required and configured == QuotasConfig():
+            return UNLIMITED
+        read_at, changed = self._changed.get(owner, (float("-inf"), {}))
+        if self.clock() - read_at > MAX_AGE_S:
+            read_at, changed = self.clock(), await self.read_changes(owner)
+            if len(self._changed) >= MAX_PEOPLE:
+                self._changed.clear()
+            self._changed[owner] = read_at, changed
+        return merge_quota(configured, changed)
+
+    async def find_spending_limit(self, owner: str) -> SpendingLimit:
+        """Return the limit of tokens and money of a person for a day."""
+        return (await self.find(owner)).spending
+
+    async def find_storage_limit(self, owner: str) -> int | None:
+        """Return the limit of the files of a person in bytes; None for none."""
+        return (await self.find(owner)).storage_bytes
+
+    async def read_changes(self, owner: str) -> Mapping[str, Any]:
+        """Return the limits that an administrator has set for a person."""
+        return await self.database.read(partial(read_quota, owner=owner))
+
+    async def change(self, owner: str, limits: Mapping[str, Any]) -> Quota:
+        """Replace the limits that are set for a person: others are configured, None is none.
+
+        Raises:
+            NotFound: There is no such account.
+        """
+        await self.database.read(partial(rows.find_account, owner=owner))
+        stored = {name: str(value) if isinstance(value, Decimal) else value for name, value in limits.items()}
+        await self.database.write(partial(write_quota, owner=owner, limits=stored))
+        self._changed.pop(owner, None)
+        return merge_quota(self.settings.current.quotas, stored)
+
+    async def get_usage(self, who: Principal) -> QuotaUsage:
+        """Return the limits of a person, and what is used of them."""
+        owner, today = who.user_id, self.now().date()
+        quota = await self.find(owner)
+        tokens, cost = await self.database.read(partial(read_daily_spending, owner=owner, day=today.isoformat()))
+        busy = await self.database.read(partial(count_busy_threads, owner=owner))
+        return QuotaUsage(quota, await self.measure(owner), busy, tokens, cost, end_of(today))
+
+    async def check_request(self, owner: str) -> float:
+        """Count a request of a person. Return 0, or the seconds until it is allowed."""
+        rate = (await self.find(owner)).requests_per_second
+        if rate is None:
+            return 0.0
+        now = self.clock()
+        if owner not in self._buckets:
+            if len(self._buckets) >= MAX_PEOPLE:
+                self._buckets.clear()
+            self._buckets[owner] = TokenBucket(max(1.0, rate * BURST_S), now)
+        return self._buckets[owner].take(rate, now)
+
+    async def check_run(self, owner: str) -> int | None:
+        """Check that a person may begin a run; return the maximum number of threads with an active run.
+
+        Raises:
+            QuotaExceeded: The tokens or the money of the day are spent, or the files take too much space.
+        """
+        quota, now = await self.find(owner), self.now()
+        if quota.spending.is_set:
+            query = partial(read_daily_spending, owner=owner, day=now.date().isoformat())
+            await self._check_spending(quota, await self.database.read(query), now)
+        if quota.storage_bytes is not None and await self.measure_files(owner) > quota.storage_bytes:
+            raise QuotaExceeded(
+                f"your files take more than your quota of {quota.storage_mb} MB; delete threads or files first", RETRY_S
+            )
+        return quota.concurrent_runs
+
+    async def _check_spending(self, quota: Quota, spent: tuple[int, int], now: datetime) -> None:
+        tokens, cost = quota.tokens_per_day, quota.cost_per_day
+        wait = (end_of(now.date()) - now).total_seconds()
+        if tokens is not None and spent[0] >= tokens:
+            raise QuotaExceeded(f"your quota of {tokens} tokens for today is used up", wait)
+        if cost is not None and spent[1] >= int(cost * 10**12):
+            raise QuotaExceeded(f"your quota of {cost} {quota.currency} for today is used up", wait)
+
+    async def measure_files(self, owner: str) -> int:
+        """Return the bytes that the files of a person take, measured in the last seconds."""
+        measured_at, size = self._sizes.get(owner, (float("-inf"), 0))
+        if self.clock() - measured_at > MEASURED_S:
+            size = await self.measure(owner)
+            if len(self._sizes) >= MAX_PEOPLE:
+                self._sizes.clear()
+            self._sizes[owner] = self.clock(), size
+        return size
+
+
+def merge_quota(configured: QuotasConfig, changed: Mapping[str, Any]) -> Quota:
+    """Return the configured limits with those that are set for a person."""
+    quota = Quota(**configured.model_dump())
+    known = {name: value for name, value in changed.items() if name in LIMITS}
+    if known.get("cost_per_day") is not None:
+        known["cost_per_day"] = Decimal(known["cost_per_day"])
+    return replace(quota, **known)
+
+
+def end_of(day: date) -> datetime:
+    """Return the end of a day in UTC, when quotas begin anew."""
+    return datetime.combine(day + timedelta(days=1), clock_time.min, UTC)
