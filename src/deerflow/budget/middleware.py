@@ -68,15 +68,23 @@ class BudgetMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
 
     async def awrap_model_call(self, request: Request, handler: AsyncModelHandler) -> Reply:
         run = find_run_context(request.runtime.context)
-        if run is None or run.budget is None:
+        if run is None or (run.budget is None and run.model_slot is None):
+            return await handler(request)
+        if run.model_slot is None:
+            return await self._call(request, handler, run.budget)
+        async with run.model_slot():
+            return await self._call(request, handler, run.budget)
+
+    async def _call(self, request: Request, handler: AsyncModelHandler, budget: ModelBudget | None) -> Reply:
+        if budget is None:
             return await handler(request)
         try:
-            grant = await run.budget.reserve(self._describe_call(request))
+            grant = await budget.reserve(self._describe_call(request))
         except BudgetSpent as spent:
             if self._caller != LEAD_AGENT:
                 raise
-            return await self._conclude(request, handler, run.budget, spent)
-        return await call_within_reservation(run.budget, grant, request, handler)
+            return await self._conclude(request, handler, budget, spent)
+        return await call_within_reservation(budget, grant, request, handler)
 
     def _describe_call(self, request: Request, *, is_last: bool = False) -> ModelCallRequest:
         names = "\n".join(str(tool.get("name")) if isinstance(tool, dict) else tool.name for tool in request.tools)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -61,6 +62,8 @@ class RunContext:
     """None when the agent may not change skills."""
     budget: ModelBudget | None = None
     """None when the run has no spending limit."""
+    model_slot: Callable[[], AbstractAsyncContextManager[None]] | None = None
+    """Returns a slot for a model call, which people share fairly when the server is busy; None for one user."""
     uploads: ThreadUploads | None = None
     """None when uploads are not tracked."""
     channel: str | None = None

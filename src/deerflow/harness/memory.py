@@ -222,7 +222,7 @@ def memory_scope(spec: AgentSpec, owner: str, project_id: str | None = None) -> 
 
 def create_projects(core: Core) -> ProjectService:
     """Create the service for projects."""
-    source, files = core.source, ProjectFileStore(core.home)
+    source, files = core.source, ProjectFileStore(core.home, core.disk_quota)
     limits = source.settings(lambda loaded: loaded.config.projects)
     uploads = source.settings(lambda loaded: loaded.config.uploads)
     return ProjectService(core.database, files, limits, uploads, core.sandboxes.discard, core.embedder)

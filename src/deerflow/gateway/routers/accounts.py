@@ -214,7 +214,7 @@ async def delete_user(user_id: str, user: CurrentAdmin, harness: HarnessDep) -> 
     await harness.resources.accounts.delete(user_id)
 
 
-@admin_router.get("/users/{user_id}/quota", summary="Get the quota of a user")
+@admin_router.get("/users/{user_id}/quota", summary="Get the quota of a user", response_model_exclude_unset=True)
 async def get_quota(user_id: str, user: CurrentAdmin, harness: HarnessDep) -> UserQuota:
     """Return the limits that are set for a person, and those in effect."""
     account = await harness.resources.accounts.find(user_id)
@@ -223,7 +223,7 @@ async def get_quota(user_id: str, user: CurrentAdmin, harness: HarnessDep) -> Us
     return UserQuota(changed=changed, effective=QuotaInfo.from_domain(await quotas.find(account.user_id)))
 
 
-@admin_router.put("/users/{user_id}/quota", summary="Set the quota of a user")
+@admin_router.put("/users/{user_id}/quota", summary="Set the quota of a user", response_model_exclude_unset=True)
 async def set_quota(user_id: str, body: QuotaLimits, user: CurrentAdmin, harness: HarnessDep) -> UserQuota:
     """Replace the limits that are set for a person. Those that are missing are configured; null is none."""
     effective = await harness.resources.quotas.change(user_id, body.get_changes())
