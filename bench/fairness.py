@@ -1,7 +1,7 @@
-"""Whether one person who floods the server, or a hundred logins at once, delay the events of another person.
+"""Whether one person who floods the server, or a hundred logins at once, delay the events of another.
 
-A person follows a run whose tokens are the moments at which they were sent. Meanwhile another person keeps many runs and
-requests going as fast as the server answers, in a process of their own. Rounds with and without the flood are
+A person follows a run whose tokens are the moments at which they were sent. Meanwhile another person keeps many runs
+and requests going as fast as the server answers, in a process of their own. Rounds with and without the flood are
 interleaved. Then a hundred people log in at the same moment.
 """
 
@@ -41,8 +41,14 @@ log_level: error
 sandbox: {{toolbox: {{enabled: false}}}}
 memory: {{debounce_seconds: 3600}}
 models:
-  - {{name: clock, use: "deerflow.models.openai_compatible:OpenAICompatibleChatModel", model: clock, base_url: {clock}}}
-  - {{name: fast, use: "deerflow.models.openai_compatible:OpenAICompatibleChatModel", model: scripted, base_url: {fast}}}
+  - name: clock
+    use: deerflow.models.openai_compatible:OpenAICompatibleChatModel
+    model: clock
+    base_url: {clock}
+  - name: fast
+    use: deerflow.models.openai_compatible:OpenAICompatibleChatModel
+    model: scripted
+    base_url: {fast}
 """
 
 
@@ -205,11 +211,11 @@ async def log_in_many(port: int, token: str, pid: int) -> tuple[list[float], flo
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(base_url=url, headers={"origin": url}, timeout=120, limits=limits) as http:
 
-        async def log_in() -> None:
-            answer = await http.post("/api/v1/auth/login/local", json={"email": ANN, "password": PASSWORD})
+        async def log_in(email: str) -> None:
+            answer = await http.post("/api/v1/auth/login/local", json={"email": email, "password": PASSWORD})
             statuses[answer.status_code] = statuses.get(answer.status_code, 0) + 1
 
-        logins = asyncio.gather(*(log_in() for _ in range(LOGINS)))
+        logins = asyncio.gather(*(log_in(f"p{number}@example.com") for number in range(LOGINS)))
         while not logins.done():
             peak = max(peak, resident_bytes(pid))
             await asyncio.sleep(0.02)

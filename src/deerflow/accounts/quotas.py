@@ -1,7 +1,10 @@
 """Quotas of people: configured limits, those that an administrator sets for a person, and what is left of them."""
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as clock_time
@@ -56,6 +59,9 @@ class Quota:
         return None if self.storage_mb is None else self.storage_mb * MB
 
 
+TICK_S, LATE_S, BUSY_S, PRESENT_S = 0.1, 0.02, 3.0, 10.0
+"""Interval and delay of the event loop at which a server is busy, how long it stays so, and how long people count."""
+UNLIMITED_CALLS = 1_000_000
 UNLIMITED = Quota()
 LIMITS = tuple(each.name for each in fields(Quota) if each.name != "currency")
 """Names of the limits that can be set for a person."""
@@ -92,6 +98,129 @@ class TokenBucket:
         return 0.0
 
 
+class LoadMonitor:
+    """Notices when the event loop is late while several people are present."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, float] = {}
+        self._busy_until = float("-inf")
+        self._timer: asyncio.TimerHandle | None = None
+        self.on_tick: list[Callable[[], None]] = []
+
+    @property
+    def is_busy(self) -> bool:
+        """True while people have to share."""
+        return self._timer is not None and asyncio.get_running_loop().time() < self._busy_until
+
+    def note(self, user: str) -> None:
+        """Note that a person is present."""
+        loop = asyncio.get_running_loop()
+        self._seen[user] = loop.time()
+        if self._timer is None and len(self._seen) > 1:
+            self._timer = loop.call_later(TICK_S, self._tick, loop, loop.time() + TICK_S)
+
+    def _tick(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        now, self._timer = loop.time(), None
+        if now - due > LATE_S:
+            self._busy_until = now + BUSY_S
+        self._seen = {user: seen for user, seen in self._seen.items() if now - seen < PRESENT_S}
+        if len(self._seen) > 1:
+            self._timer = loop.call_later(TICK_S, self._tick, loop, now + TICK_S)
+        for admit in self.on_tick:
+            admit()
+
+
+class Turns:
+    """Limits what one person has done at the same time, so that other people have their turn."""
+
+    def __init__(self, monitor: LoadMonitor, limit: int, busy_limit: int, moment_s: float | None = None) -> None:
+        """`busy_limit` holds while people share a busy server. After `moment_s` a turn no longer counts."""
+        self._monitor = monitor
+        self._limits = limit, busy_limit
+        self._moment_s = moment_s
+        self._active: Counter[str] = Counter()
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        monitor.on_tick.append(self._admit_all)
+
+    @asynccontextmanager
+    async def slot(self, user: str) -> AsyncIterator[Callable[[], None]]:
+        """Hold a turn of a person, and yield what ends it before."""
+        self._monitor.note(user)
+        await self._acquire(user)
+        is_held, loop = True, asyncio.get_running_loop()
+
+        def release() -> None:
+            nonlocal is_held
+            if is_held:
+                is_held = False
+                self._active[user] -= 1
+                self._admit(user)
+
+        timer = loop.call_later(self._moment_s, release) if self._moment_s is not None else None
+        try:
+            yield release
+        finally:
+            if timer is not None:
+                timer.cancel()
+            release()
+            self._monitor.note(user)
+
+    def _is_free(self, user: str) -> bool:
+        return self._active[user] < self._limits[self._monitor.is_busy]
+
+    async def _acquire(self, user: str) -> None:
+        if user not in self._waiting and self._is_free(user):
+            self._active[user] += 1
+            return
+        admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(user, deque()).append(admitted)
+        try:
+            await admitted
+        except asyncio.CancelledError:
+            if not admitted.cancelled():  # it was admitted in the same moment
+                self._active[user] -= 1
+                self._admit(user)
+            raise
+
+    def _admit(self, user: str) -> None:
+        queue = self._waiting.get(user, deque())
+        while queue and (queue[0].done() or self._is_free(user)):
+            admitted = queue.popleft()
+            if not admitted.done():  # else it was given up
+                self._active[user] += 1
+                admitted.set_result(None)
+        if not queue:
+            self._waiting.pop(user, None)
+            if not self._active[user]:
+                del self._active[user]
+
+    def _admit_all(self) -> None:
+        for user in list(self._waiting):
+            self._admit(user)
+
+
+class FairTurns:
+    """Turns of people: for requests, for the begin of runs, and for model calls."""
+
+    def __init__(self) -> None:
+        monitor = LoadMonitor()
+        # A request that takes longer than a moment is waiting for something.
+        self.requests = Turns(monitor, limit=6, busy_limit=2, moment_s=0.5)
+        self.run_starts = Turns(monitor, limit=4, busy_limit=1)
+        self.model_calls = Turns(monitor, limit=UNLIMITED_CALLS, busy_limit=2)
+
+    @asynccontextmanager
+    async def start_run(self, user: str) -> AsyncIterator[Callable[[], AbstractAsyncContextManager[object]]]:
+        """Hold a turn to begin a run, until its first model call; yield what returns the turns of model calls."""
+        async with self.run_starts.slot(user) as has_begun:
+
+            def call_model() -> AbstractAsyncContextManager[object]:
+                has_begun()
+                return self.model_calls.slot(user)
+
+            yield call_model
+
+
 @dataclass
 class Quotas:
     """Quotas of the people of a server."""
@@ -103,6 +232,7 @@ class Quotas:
     """Returns the bytes that the files of a person take."""
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = partial(datetime.now, UTC)
+    turns: FairTurns = field(default_factory=FairTurns)
     _changed: dict[str, tuple[float, Mapping[str, Any]]] = field(default_factory=dict)
     _buckets: dict[str, TokenBucket] = field(default_factory=dict)
     _sizes: dict[str, tuple[float, int]] = field(default_factory=dict)

@@ -62,7 +62,7 @@ class RunContext:
     """None when the agent may not change skills."""
     budget: ModelBudget | None = None
     """None when the run has no spending limit."""
-    model_slot: Callable[[], AbstractAsyncContextManager[None]] | None = None
+    model_slot: Callable[[], AbstractAsyncContextManager[object]] | None = None
     """Returns a slot for a model call, which people share fairly when the server is busy; None for one user."""
     uploads: ThreadUploads | None = None
     """None when uploads are not tracked."""

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from deerflow.skills.authoring.download import SkillDownloader
     from deerflow.skills.authoring.review import ReviewReply, ReviewRequest
     from deerflow.skills.authoring.test_runner import SkillTestProcess
-    from deerflow.subagents.executor import ModelCallScheduler
 
 
 class Resources:
@@ -79,13 +78,6 @@ class Resources:
         from deerflow.accounts.passwords import Passwords
 
         return Passwords()
-
-    @cached_property
-    def model_calls(self) -> "ModelCallScheduler":
-        """Scheduler of the model calls of people."""
-        from deerflow.subagents.executor import ModelCallScheduler
-
-        return ModelCallScheduler()
 
     @cached_property
     def feedback(self) -> FeedbackService:

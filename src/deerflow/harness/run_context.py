@@ -94,7 +94,6 @@ async def open_run_context(
         taint=TaintTracker(is_resumed=job.past is not None),
         pages=resources.web_pages.for_thread(run.thread_id, run.owner),
         budget=budget,
-        model_slot=partial(resources.model_calls.slot, run.owner) if core.authenticator.is_login_required else None,
         tool_threads=core.tool_threads,
     )
     context, spec = await join_project(core, resources, job, context)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -109,8 +110,15 @@ class RunServices:
         if self._open_context is None:  # imported on first use, in a thread: a server answers requests without it
             self._open_context = await asyncio.to_thread(import_run_context)
         parts = self._core, self._resources, self._bridge, self._subagents
-        async with self._open_context(*parts, job, log) as context:
-            yield context
+        if not self._core.authenticator.is_login_required:  # one user, who shares with nobody
+            async with self._open_context(*parts, job, log) as context:
+                yield context
+            return
+        async with (
+            self._core.quotas.turns.start_run(job.run.owner) as call_model,
+            self._open_context(*parts, job, log) as context,
+        ):
+            yield replace(context, model_slot=call_model)
 
     async def check_state(self, thread_id: str) -> None:
         await check_state_version(self._core.checkpointer, thread_id)

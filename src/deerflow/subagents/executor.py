@@ -202,7 +202,7 @@ class FairScheduler:
         ahead = sum(map(len, self._queues.values()))
         admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queues.setdefault(user, deque()).append(admitted)
-        self.admit()
+        self._admit()
         if not admitted.done():
             on_queued(ahead)
         try:
@@ -220,10 +220,9 @@ class FairScheduler:
             self._queues[user].remove(admitted)
             if not self._queues[user]:
                 del self._queues[user]
-        self.admit()
+        self._admit()
 
-    def admit(self) -> None:
-        """Admit waiting tasks up to the limits, which may have changed."""
+    def _admit(self) -> None:
         limits = self._limits.current
         while self._active.total() < limits.total:
             user = next((each for each in self._queues if self._active[each] < limits.per_user), None)
@@ -234,60 +233,6 @@ class FairScheduler:
             queue.popleft().set_result(None)
             if queue:  # reinsert at the end, so that the other users are served first
                 self._queues[user] = queue
-
-
-BUSY_CALLS = 6
-"""Model calls in progress of each person while several people use a busy server."""
-BUSY_S, TICK_S, PRESENT_S = 0.02, 0.1, 10.0
-"""Delay of the event loop from which a server is busy, how often it is measured, and how long a person is present."""
-UNLIMITED = 1_000_000
-
-
-class ModelCallScheduler:
-    """Scheduler of the model calls of all people: one who makes many does not delay the events of others.
-
-    Calls are limited only while the event loop is late and several people are present.
-    """
-
-    def __init__(self) -> None:
-        self._seen: dict[str, float] = {}
-        self._delay_s = 0.0
-        self._timer: asyncio.TimerHandle | None = None
-        self._scheduler = FairScheduler(Settings(self._get_limits))
-
-    @property
-    def is_limited(self) -> bool:
-        """True while the calls of each person are limited."""
-        return self._timer is not None and self._delay_s > BUSY_S
-
-    @asynccontextmanager
-    async def slot(self, user: str) -> AsyncIterator[None]:
-        """Hold a slot for a model call of `user`."""
-        self._note(user)
-        async with self._scheduler.slot(user, lambda ahead: None):
-            yield
-        self._note(user)
-
-    def _get_limits(self) -> ConcurrencyLimits:
-        return ConcurrencyLimits(UNLIMITED, BUSY_CALLS if self.is_limited else UNLIMITED)
-
-    def _note(self, user: str) -> None:
-        loop = asyncio.get_running_loop()
-        self._seen[user] = loop.time()
-        if self._timer is None and len(self._seen) > 1:
-            self._start_timer(loop)
-
-    def _start_timer(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._timer = loop.call_later(TICK_S, self._tick, loop, loop.time() + TICK_S)
-
-    def _tick(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
-        """Measure how late the event loop is, while several people are present."""
-        now, self._timer = loop.time(), None
-        self._delay_s = 0.7 * self._delay_s + 0.3 * (now - due)
-        self._seen = {user: seen for user, seen in self._seen.items() if now - seen < PRESENT_S}
-        if len(self._seen) > 1:
-            self._start_timer(loop)
-        self._scheduler.admit()
 
 
 MIN_CONCURRENCY, MAX_CONCURRENCY = 1, 4

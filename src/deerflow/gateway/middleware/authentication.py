@@ -2,9 +2,7 @@
 
 import asyncio
 import logging
-from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from math import ceil
@@ -52,9 +50,9 @@ PROGRAM_REFUSED = "programs in a sandbox need an API token; add an account and c
 LOGIN_REQUIRED = "login required"
 INVALID = "the session or token is not valid; log in again"
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="DeerFlow"', "Cache-Control": "no-store"}
-REQUESTS_AT_ONCE, MOMENT_S = 8, 1.0
-"""Requests of a person that are worked on at the same time, and how long each of them counts."""
 READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+ANONYMOUS = "~"
+"""All people who have not logged in, for turns; not a valid user id."""
 STOPS_RUN = b"cancel_on_disconnect"
 """Parameter of event streams with which a request that reads may stop a run."""
 
@@ -151,13 +149,16 @@ class AuthenticationMiddleware:
         self._authenticator = authenticator
         self._quotas = quotas
         self._programs = programs
-        self._turns = RequestTurns()
         self._origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_open = self._authenticator.is_open and not self._programs.have_network
         if is_open or scope["type"] != "http" or is_public(scope):
-            await self._app(scope, receive, send)
+            if is_open or scope.get("method") != "POST":
+                await self._app(scope, receive, send)
+                return
+            async with self._quotas.turns.requests.slot(ANONYMOUS):  # logins, of which many may come at once
+                await self._app(scope, receive, send)
             return
         try:
             found = await self._authenticate(scope)
@@ -198,7 +199,7 @@ class AuthenticationMiddleware:
         request.on_close = partial(self._authenticator.unregister, request)
         self._authenticator.register(request)
         try:
-            async with self._turns.slot(request.credential.principal.user_id):
+            async with self._quotas.turns.requests.slot(request.credential.principal.user_id):
                 if not request.is_revoked:  # while it waited
                     await self._app(scope, request.receive, partial(request.send, send))
             if request.is_revoked:
@@ -263,71 +264,6 @@ def find_forgery(headers: Headers) -> str | None:
     if headers.get(CSRF_HEADER) != "1":
         return "requests with a session cookie that change something need the header X-CSRF-Protection: 1"
     return None
-
-
-class RequestTurns:
-    """Limits the requests of one person that are worked on at the same time, so that others have their turn.
-
-    A request that takes longer than a moment is waiting for something, and no longer counts.
-    """
-
-    def __init__(self, limit: int = REQUESTS_AT_ONCE, moment_s: float = MOMENT_S) -> None:
-        self._limit = limit
-        self._moment_s = moment_s
-        self._active: Counter[str] = Counter()
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-
-    @asynccontextmanager
-    async def slot(self, user: str) -> AsyncIterator[None]:
-        """Hold a slot of a person, for a moment at most."""
-        await self._acquire(user)
-        loop, is_held = asyncio.get_running_loop(), True
-
-        def release() -> None:
-            nonlocal is_held
-            if is_held:
-                is_held = False
-                self._release(user)
-
-        timer = loop.call_later(self._moment_s, release)
-        try:
-            yield
-        finally:
-            timer.cancel()
-            release()
-
-    async def _acquire(self, user: str) -> None:
-        self._active[user] += 1
-        if self._active[user] <= self._limit:
-            return
-        admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(user, deque()).append(admitted)
-        try:
-            await admitted
-        except asyncio.CancelledError:
-            if admitted in self._waiting.get(user, ()):
-                self._waiting[user].remove(admitted)
-            if admitted.cancelled():
-                self._count_down(user)
-            else:  # it was admitted in the same moment
-                self._release(user)
-            raise
-
-    def _release(self, user: str) -> None:
-        self._count_down(user)
-        queue = self._waiting.get(user, deque())
-        while queue:
-            admitted = queue.popleft()
-            if not admitted.done():  # else its client has left
-                admitted.set_result(None)
-                break
-        if not queue:
-            self._waiting.pop(user, None)
-
-    def _count_down(self, user: str) -> None:
-        self._active[user] -= 1
-        if not self._active[user]:
-            del self._active[user]
 
 
 class GuardedRequest:
