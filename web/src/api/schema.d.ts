@@ -1319,14 +1319,7 @@ export interface components {
       readonly cost_per_day: string | null;
       readonly currency: string;
     };
-    readonly "QuotaLimits-Input": {
-      readonly storage_mb?: number | null;
-      readonly concurrent_runs?: number | null;
-      readonly requests_per_second?: number | null;
-      readonly tokens_per_day?: number | null;
-      readonly cost_per_day?: number | string | null;
-    };
-    readonly "QuotaLimits-Output": {
+    readonly QuotaLimits: {
       readonly storage_mb?: number | null;
       readonly concurrent_runs?: number | null;
       readonly requests_per_second?: number | null;
@@ -2155,7 +2148,7 @@ export interface components {
       readonly content: string;
     };
     readonly UserQuota: {
-      readonly changed: components["schemas"]["QuotaLimits-Output"];
+      readonly changed: components["schemas"]["QuotaLimits"];
       readonly effective: components["schemas"]["QuotaInfo"];
     };
     readonly Verdict: {

@@ -2,7 +2,6 @@
 
 from dataclasses import asdict
 from datetime import datetime
-from decimal import Decimal
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
@@ -262,7 +261,7 @@ class QuotaLimits(BaseModel):
     concurrent_runs: Annotated[int, Field(ge=1, le=10_000)] | None = None
     requests_per_second: Annotated[float, Field(gt=0, le=100_000)] | None = None
     tokens_per_day: Tokens | None = None
-    cost_per_day: Annotated[Decimal, Field(gt=0, max_digits=12, decimal_places=6)] | None = None
+    cost_per_day: Annotated[str, Field(pattern=r"^[0-9]{1,6}(\.[0-9]{1,6})?$")] | None = None
 
     def get_changes(self) -> dict[str, object]:
         """Return the limits that are set."""
