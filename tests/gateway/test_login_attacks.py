@@ -748,8 +748,5 @@ async def test_a_forged_length_or_encoding_of_a_login_is_refused(tmp_path: Path)
         ):
             answer = await http.post(f"{AUTH}/login/local", json=body)
             assert answer.status_code in (401, 422) and "set-cookie" not in answer.headers, body
-        text = {
-            "content": f'{{"email": "{ADMIN}", "password": "{PASSWORD}"}}',
-            "headers": {"content-type": "text/plain"},
-        }
-        assert (await http.post(f"{AUTH}/login/local", **text)).status_code == 415
+        text, plain = f'{{"email": "{ADMIN}", "password": "{PASSWORD}"}}', {"content-type": "text/plain"}
+        assert (await http.post(f"{AUTH}/login/local", content=text, headers=plain)).status_code == 415
