@@ -14,11 +14,11 @@ from deerflow.config.sections.server import QuotasConfig
 class BusyMonitor(LoadMonitor):
     """Monitor of a server whose load the test sets."""
 
-    busy = False
+    turns = 1000
 
     @property
-    def is_busy(self) -> bool:
-        return self.busy
+    def share(self) -> int:
+        return self.turns
 
     def note(self, user: str) -> None:
         """Do nothing: nobody has to be present."""
@@ -55,7 +55,7 @@ async def settle() -> None:
 
 
 async def test_one_person_waits_for_a_turn_and_another_does_not() -> None:
-    turns, end, running = Turns(BusyMonitor(), limit=3, busy_limit=1), asyncio.Event(), list[str]()
+    turns, end, running = Turns(BusyMonitor(), limit=3), asyncio.Event(), list[str]()
     tasks = [asyncio.create_task(hold(turns, "ann", end, running)) for _ in range(10)]
     await settle()
     tasks.append(asyncio.create_task(hold(turns, "bob", end, running)))
@@ -69,12 +69,12 @@ async def test_one_person_waits_for_a_turn_and_another_does_not() -> None:
 
 async def test_while_the_server_is_busy_people_have_fewer_turns() -> None:
     monitor = BusyMonitor()
-    turns, end, running = Turns(monitor, limit=100, busy_limit=2), asyncio.Event(), list[str]()
-    monitor.busy = True
+    turns, end, running = Turns(monitor, limit=100), asyncio.Event(), list[str]()
+    monitor.turns = 2
     tasks = [asyncio.create_task(hold(turns, "ann", end, running)) for _ in range(10)]
     await settle()
     assert len(running) == 2
-    monitor.busy = False
+    monitor.turns = 1000
     for admit in monitor.on_tick:
         admit()
     await settle()
@@ -85,7 +85,7 @@ async def test_while_the_server_is_busy_people_have_fewer_turns() -> None:
 
 @pytest.mark.parametrize("cancelled", [0, 1, 2, 3])
 async def test_a_turn_that_is_given_up_goes_to_the_next(cancelled: int) -> None:
-    turns, end, running = Turns(BusyMonitor(), limit=1, busy_limit=1), asyncio.Event(), list[str]()
+    turns, end, running = Turns(BusyMonitor(), limit=1), asyncio.Event(), list[str]()
     tasks = [asyncio.create_task(hold(turns, "ann", end, running)) for _ in range(4)]
     await settle()
     tasks[cancelled].cancel()
@@ -100,7 +100,7 @@ async def test_a_turn_that_is_given_up_goes_to_the_next(cancelled: int) -> None:
 
 
 async def test_a_turn_counts_for_a_moment_only() -> None:
-    turns, end, running = Turns(BusyMonitor(), limit=1, busy_limit=1, moment_s=0.01), asyncio.Event(), list[str]()
+    turns, end, running = Turns(BusyMonitor(), limit=1, moment_s=0.01), asyncio.Event(), list[str]()
     tasks = [asyncio.create_task(hold(turns, "ann", end, running)) for _ in range(3)]
     await settle()
     async with asyncio.timeout(20):
@@ -114,4 +114,4 @@ async def test_a_turn_counts_for_a_moment_only() -> None:
 async def test_a_person_alone_is_never_limited_by_load() -> None:
     monitor = LoadMonitor()
     monitor.note("ann")
-    assert not monitor.is_busy
+    assert monitor.share > 1000

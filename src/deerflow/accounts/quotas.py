@@ -59,9 +59,10 @@ class Quota:
         return None if self.storage_mb is None else self.storage_mb * MB
 
 
-TICK_S, LATE_S, BUSY_S, PRESENT_S = 0.1, 0.02, 3.0, 10.0
-"""Interval and delay of the event loop at which a server is busy, how long it stays so, and how long people count."""
-UNLIMITED_CALLS = 1_000_000
+TICK_S, LATE_S, DELAY_WEIGHT, PRESENT_S = 0.1, 0.012, 0.25, 10.0
+"""Interval of measurements, mean delay of the event loop that is too much, weight of the latest, and how long a person
+who did something counts as present."""
+MAX_SHARE, UNLIMITED_TURNS = 64, 1_000_000
 UNLIMITED = Quota()
 LIMITS = tuple(each.name for each in fields(Quota) if each.name != "currency")
 """Names of the limits that can be set for a person."""
@@ -99,18 +100,19 @@ class TokenBucket:
 
 
 class LoadMonitor:
-    """Notices when the event loop is late while several people are present."""
+    """Finds how much each person may do at the same time so that the event loop is not late for the others."""
 
     def __init__(self) -> None:
         self._seen: dict[str, float] = {}
-        self._busy_until = float("-inf")
+        self._delay_s = 0.0
+        self._share = float(MAX_SHARE)
         self._timer: asyncio.TimerHandle | None = None
         self.on_tick: list[Callable[[], None]] = []
 
     @property
-    def is_busy(self) -> bool:
-        """True while people have to share."""
-        return self._timer is not None and asyncio.get_running_loop().time() < self._busy_until
+    def share(self) -> int:
+        """Turns of each kind that a person may have; as many as they like while nobody else is present."""
+        return UNLIMITED_TURNS if self._timer is None else int(self._share)
 
     def note(self, user: str) -> None:
         """Note that a person is present."""
@@ -121,8 +123,9 @@ class LoadMonitor:
 
     def _tick(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         now, self._timer = loop.time(), None
-        if now - due > LATE_S:
-            self._busy_until = now + BUSY_S
+        self._delay_s += DELAY_WEIGHT * (now - due - self._delay_s)
+        is_late = self._delay_s > LATE_S
+        self._share = max(1.0, self._share * 0.7) if is_late else min(MAX_SHARE, self._share + 0.2)
         self._seen = {user: seen for user, seen in self._seen.items() if now - seen < PRESENT_S}
         if len(self._seen) > 1:
             self._timer = loop.call_later(TICK_S, self._tick, loop, now + TICK_S)
@@ -133,10 +136,10 @@ class LoadMonitor:
 class Turns:
     """Limits what one person has done at the same time, so that other people have their turn."""
 
-    def __init__(self, monitor: LoadMonitor, limit: int, busy_limit: int, moment_s: float | None = None) -> None:
-        """`busy_limit` holds while people share a busy server. After `moment_s` a turn no longer counts."""
+    def __init__(self, monitor: LoadMonitor, limit: int, moment_s: float | None = None) -> None:
+        """Hold to `limit`, and to the share of each person in a busy server. After `moment_s` a turn is over."""
         self._monitor = monitor
-        self._limits = limit, busy_limit
+        self._limit = limit
         self._moment_s = moment_s
         self._active: Counter[str] = Counter()
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
@@ -166,7 +169,7 @@ class Turns:
             self._monitor.note(user)
 
     def _is_free(self, user: str) -> bool:
-        return self._active[user] < self._limits[self._monitor.is_busy]
+        return self._active[user] < min(self._limit, self._monitor.share)
 
     async def _acquire(self, user: str) -> None:
         if user not in self._waiting and self._is_free(user):
@@ -205,9 +208,9 @@ class FairTurns:
     def __init__(self) -> None:
         monitor = LoadMonitor()
         # A request that takes longer than a moment is waiting for something.
-        self.requests = Turns(monitor, limit=6, busy_limit=2, moment_s=0.5)
-        self.run_starts = Turns(monitor, limit=4, busy_limit=1)
-        self.model_calls = Turns(monitor, limit=UNLIMITED_CALLS, busy_limit=2)
+        self.requests = Turns(monitor, limit=6, moment_s=0.5)
+        self.run_starts = Turns(monitor, limit=4)
+        self.model_calls = Turns(monitor, limit=UNLIMITED_TURNS)
 
     @asynccontextmanager
     async def start_run(self, user: str) -> AsyncIterator[Callable[[], AbstractAsyncContextManager[object]]]:

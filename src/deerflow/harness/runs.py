@@ -140,7 +140,12 @@ class RunServices:
 
     async def after_run(self, job: Job, status: RunStatus) -> None:
         self._extraction.wake()
-        if status is RunStatus.SUCCESS:
+        if status is not RunStatus.SUCCESS:
+            return
+        if not self._core.authenticator.is_login_required:
+            await self._titles.generate(job)
+            return
+        async with self._core.quotas.turns.model_calls.slot(job.run.owner):
             await self._titles.generate(job)
 
     def redact(self, text: str) -> str:
