@@ -21,7 +21,7 @@ class BusyMonitor(LoadMonitor):
         return self.turns
 
     def note(self, user: str) -> None:
-        """Do nothing: nobody has to be present."""
+        """Do nothing: the test sets the load."""
 
 
 def test_limits_of_a_person_replace_the_configured_ones_and_null_is_none() -> None:

@@ -39,7 +39,7 @@ def named(answer: httpx.Response) -> tuple[int, str | None]:
     return answer.status_code, answer.json().get("error") if answer.status_code >= 400 else None
 
 
-async def test_without_quotas_nobody_has_a_limit(tmp_path: Path) -> None:
+async def test_without_quotas_there_is_no_limit(tmp_path: Path) -> None:
     async with open_account_server(tmp_path, requires_login=False) as server:
         mine = (await server.program().get(f"{AUTH}/quota")).json()
         assert mine["limits"] == NONE and mine["runs"] == 0 and mine["tokens_today"] == 0

@@ -113,7 +113,7 @@ async def check_nothing_planted(server: AccountServer) -> None:
     assert (await ann.get("/api/threads/planted")).status_code == 404
 
 
-async def test_a_program_of_a_sandbox_is_told_apart_from_others_of_the_same_user(tmp_path: Path) -> None:
+async def test_a_program_of_a_sandbox_is_distinguished_from_others_of_the_same_user(tmp_path: Path) -> None:
     source = open_source(directory=tmp_path, environment={}, overrides={**QUIET, **LOCAL})
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(20)

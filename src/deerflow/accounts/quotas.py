@@ -111,7 +111,7 @@ class LoadMonitor:
 
     @property
     def share(self) -> int:
-        """Turns of each kind that a person may have; as many as they like while nobody else is present."""
+        """Turns of each kind that a person may have; as many as they like while no one else is present."""
         return UNLIMITED_TURNS if self._timer is None else int(self._share)
 
     def note(self, user: str) -> None:
@@ -342,5 +342,5 @@ def merge_quota(configured: QuotasConfig, changed: Mapping[str, Any]) -> Quota:
 
 
 def end_of(day: date) -> datetime:
-    """Return the end of a day in UTC, when quotas begin anew."""
+    """Return the end of a day in UTC, when the next quota begins."""
     return datetime.combine(day + timedelta(days=1), clock_time.min, UTC)

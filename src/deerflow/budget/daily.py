@@ -31,7 +31,7 @@ class SpendingLedger(Protocol):
     async def add(
         self, owner: str, day: date, released: Amount, wanted: Amount, limit: SpendingLimit
     ) -> tuple[bool, Amount]:
-        """Take back `released`, then add `wanted` if it fits the limit, in one transaction.
+        """Subtract `released`, then add `wanted` if it fits the limit, in one transaction.
 
         Return whether it was added, and the amount of the day.
         """

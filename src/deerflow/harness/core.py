@@ -95,7 +95,6 @@ class Core:
     tool_threads: DaemonThreadPool
     """Threads for tools that block. Everything else uses the default executor of the event loop."""
     disk_quota: DiskQuota
-    authenticator: Authenticator
     quotas: Quotas
     sent_requests: SentRequests
 
@@ -110,23 +109,18 @@ async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core
     """Open the core, and close it in reverse order."""
     use_linear_parser()
     loaded = source.current
-    # Threads and files are private, whatever other accounts this machine has.
-    loaded.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     policy = open_policy(loaded)
     metrics = Metrics()
     async with AsyncExitStack() as stack:
         database, checkpointer = await open_storage(stack, loaded, metrics)
         fallback, saved = await find_other_models(source, database)
         index = stack.enter_context(closing(open_skill_index(source)))
-        users = source.settings(lambda loaded: loaded.config.users)
-        authenticator = Authenticator(database, users)
-        quotas = Quotas(database, users, authenticator, partial(measure_user_folder, loaded.home))
+        quotas = create_quotas(source, database)
         sandboxes = create_sandboxes(loaded, SkillViews(loaded.home, index), quotas.find_storage_limit)
         stack.push_async_callback(sandboxes.aclose)
         report = await sandboxes.open()
         jobs = SandboxJobs(sandboxes, report)
-        disk_limit = loaded.config.sandbox.limits.disk_mb * MB
-        quota = DiskQuota(loaded.home, disk_limit, quotas.find_storage_limit)
+        quota = DiskQuota(loaded.home, loaded.config.sandbox.limits.disk_mb * MB, quotas.find_storage_limit)
         uploads = UploadService(loaded.home, source.settings(lambda loaded: loaded.config.uploads), jobs, quota)
         stack.push_async_callback(uploads.aclose)
         mcp = await stack.enter_async_context(open_mcp(mcp_dependencies(source, sandboxes, database)))
@@ -158,7 +152,6 @@ async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core
             embedder=open_embedder(stack, source, saved),
             tool_threads=open_tool_threads(stack),
             disk_quota=quota,
-            authenticator=authenticator,
             quotas=quotas,
             sent_requests=SentRequests(),
         )
@@ -168,6 +161,8 @@ async def open_storage(
     stack: AsyncExitStack, loaded: LoadedConfig, metrics: Metrics
 ) -> tuple[Database, BaseCheckpointSaver[str]]:
     """Open the database and the checkpoints that belong to it."""
+    # Threads and files are private, whatever other accounts this machine has.
+    loaded.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     location = loaded.config.database.get_location(loaded.home)
     database = await stack.enter_async_context(open_database(location, loaded.home))
     checkpointer = await stack.enter_async_context(open_checkpointer(location, database))
@@ -278,6 +273,13 @@ async def find_fallback_models(loaded: LoadedConfig) -> Sequence[ModelConfig]:
     if detected or loaded.config.models:
         return detected or [DEMO_MODEL]
     return await detect_local_models(loaded.environment) or [DEMO_MODEL]
+
+
+def create_quotas(source: ConfigSource, database: Database) -> Quotas:
+    """Create the quotas of people, with what knows who they are."""
+    users = source.settings(lambda loaded: loaded.config.users)
+    measure = partial(measure_user_folder, source.current.home)
+    return Quotas(database, users, Authenticator(database, users), measure)
 
 
 async def measure_user_folder(home: Path, owner: str) -> int:

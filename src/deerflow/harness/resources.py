@@ -55,7 +55,7 @@ class Resources:
         self.profiles = ProfileService(core.database)
         self.memory = create_memories(core.database, core.source)
         self.projects = create_projects(core)
-        self.authenticator, self.quotas = core.authenticator, core.quotas
+        self.authenticator, self.quotas = core.quotas.authenticator, core.quotas
         self.daily_budgets = create_daily_budgets(core, self.quotas)
         self.side_calls = SideCalls(core.database, core.agents.side_model, self.usage.record, self.daily_budgets.wrap)
 

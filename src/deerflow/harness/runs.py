@@ -110,7 +110,7 @@ class RunServices:
         if self._open_context is None:  # imported on first use, in a thread: a server answers requests without it
             self._open_context = await asyncio.to_thread(import_run_context)
         parts = self._core, self._resources, self._bridge, self._subagents
-        if not self._core.authenticator.is_login_required:  # one user, who shares with nobody
+        if not self._core.quotas.authenticator.is_login_required:  # there is one user
             async with self._open_context(*parts, job, log) as context:
                 yield context
             return
@@ -142,7 +142,7 @@ class RunServices:
         self._extraction.wake()
         if status is not RunStatus.SUCCESS:
             return
-        if not self._core.authenticator.is_login_required:
+        if not self._core.quotas.authenticator.is_login_required:
             await self._titles.generate(job)
             return
         async with self._core.quotas.turns.model_calls.slot(job.run.owner):

@@ -76,7 +76,7 @@ export const accountStringsEn = {
   },
   usedOf: (used: string, limit: string) => `${used} of ${limit} used`,
   left: (amount: string) => `${amount} left`,
-  resets: (time: string) => `Tokens and cost begin anew on ${time}.`,
+  resets: (time: string) => `Tokens and cost start from zero on ${time}.`,
   inEffect: (limit: string) => `In effect: ${limit}`,
   none: "none",
   quotaHint: "A number, or “none” for no limit. Empty: the configured limit.",

@@ -243,7 +243,7 @@ def add_daily_spending(
     wanted: tuple[int, int] = (0, 0),
     limits: tuple[int | None, int | None] = (None, None),
 ) -> tuple[bool, tuple[int, int]]:
-    """Take back `released`, then add `wanted` if that stays within the limits of tokens and cost.
+    """Subtract `released`, then add `wanted` if that stays within the limits of tokens and cost.
 
     Return whether it was added, and the amounts of the day. The row is locked, so that other processes wait.
     """

@@ -105,7 +105,7 @@ class DiskMonitor:
 
 
 def find_owner(home: Path, folders: Sequence[Path]) -> Path | None:
-    """Return the folder of the person whom folders of a thread belong to; None if they are nobody's."""
+    """Return the folder of the person whom folders of a thread belong to; None if they have no owner."""
     users = home / "users"
     return next((users / each.relative_to(users).parts[0] for each in folders if each.is_relative_to(users)), None)
 
