@@ -18,7 +18,7 @@ from deerflow.accounts.model import (
 )
 from deerflow.domain.errors import Conflict, NotFound, Unauthorized
 from deerflow.domain.identity import LOCAL_USER, Principal
-from deerflow.persistence.tables import EPOCH, accounts, api_tokens, insert_or_ignore, to_key, to_stored
+from deerflow.persistence.tables import EPOCH, accounts, api_tokens, daily_spending, insert_or_ignore, to_key, to_stored
 from deerflow.persistence.tables import account_links as links
 from deerflow.persistence.tables import login_failures as failures
 from deerflow.persistence.tables import login_sessions as sessions
@@ -215,7 +215,7 @@ def change_account(
 
 
 def delete_account(connection: Connection, owner: str) -> None:
-    """Delete an account with its sessions, tokens and links.
+    """Delete an account with its sessions, tokens, links and quota.
 
     Raises:
         NotFound: There is no such account.
@@ -225,6 +225,7 @@ def delete_account(connection: Connection, owner: str) -> None:
         raise Conflict(LAST_ADMIN)
     if not connection.execute(delete(accounts).where(accounts.c.user_id == owner)).rowcount:
         raise NotFound(f"no account {owner!r}")
+    connection.execute(delete(daily_spending).where(daily_spending.c.owner == owner))
 
 
 def lock_admins(connection: Connection) -> set[str]:

@@ -63,7 +63,7 @@ TICK_S, LATE_S, DELAY_WEIGHT, PRESENT_S = 0.1, 0.012, 0.25, 10.0
 """Interval of measurements, mean delay of the event loop that is too much, weight of the latest, and how long a person
 who did something counts as present."""
 MAX_SHARE, UNLIMITED_TURNS = 64, 1_000_000
-UNLIMITED = Quota()
+UNLIMITED, NOT_CONFIGURED = Quota(), QuotasConfig()
 LIMITS = tuple(each.name for each in fields(Quota) if each.name != "currency")
 """Names of the limits that can be set for a person."""
 
@@ -79,6 +79,15 @@ class QuotaUsage:
     cost: int
     """In 10⁻¹² of the currency of the quota."""
     resets_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class KnownQuota:
+    """Limits of a person as they were a moment ago, and the configuration that they are based on."""
+
+    quota: Quota
+    configured: QuotasConfig
+    read_at: float
 
 
 @dataclass(slots=True)
@@ -209,7 +218,7 @@ class FairTurns:
         monitor = LoadMonitor()
         # A request that takes longer than a moment is waiting for something.
         self.requests = Turns(monitor, limit=6, moment_s=0.5)
-        self.run_starts = Turns(monitor, limit=4)
+        self.run_starts = Turns(monitor, limit=4, moment_s=2.0)
         self.model_calls = Turns(monitor, limit=UNLIMITED_TURNS)
 
     @asynccontextmanager
@@ -236,22 +245,22 @@ class Quotas:
     clock: Callable[[], float] = time.monotonic
     now: Callable[[], datetime] = partial(datetime.now, UTC)
     turns: FairTurns = field(default_factory=FairTurns)
-    _changed: dict[str, tuple[float, Mapping[str, Any]]] = field(default_factory=dict)
+    _known: dict[str, KnownQuota] = field(default_factory=dict)
     _buckets: dict[str, TokenBucket] = field(default_factory=dict)
     _sizes: dict[str, tuple[float, int]] = field(default_factory=dict)
 
     async def find(self, owner: str) -> Quota:
         """Return the limits of a person. Without accounts and limits nothing is read."""
         configured = self.settings.current.quotas
-        if not self.authenticator.is_login_required and configured == QuotasConfig():
+        if not self.authenticator.is_login_required and configured == NOT_CONFIGURED:
             return UNLIMITED
-        read_at, changed = self._changed.get(owner, (float("-inf"), {}))
-        if self.clock() - read_at > MAX_AGE_S:
+        known = self._known.get(owner)
+        if known is None or known.configured is not configured or self.clock() - known.read_at > MAX_AGE_S:
             read_at, changed = self.clock(), await self.read_changes(owner)
-            if len(self._changed) >= MAX_PEOPLE:
-                self._changed.clear()
-            self._changed[owner] = read_at, changed
-        return merge_quota(configured, changed)
+            if len(self._known) >= MAX_PEOPLE:
+                self._known.clear()
+            known = self._known[owner] = KnownQuota(merge_quota(configured, changed), configured, read_at)
+        return known.quota
 
     async def find_spending_limit(self, owner: str) -> SpendingLimit:
         """Return the limit of tokens and money of a person for a day."""
@@ -274,7 +283,7 @@ class Quotas:
         await self.database.read(partial(rows.find_account, owner=owner))
         stored = {name: str(value) if isinstance(value, Decimal) else value for name, value in limits.items()}
         await self.database.write(partial(write_quota, owner=owner, limits=stored))
-        self._changed.pop(owner, None)
+        self._known.pop(owner, None)
         return merge_quota(self.settings.current.quotas, stored)
 
     async def get_usage(self, who: Principal) -> QuotaUsage:

@@ -28,6 +28,9 @@ class Inbox(Protocol):
         ...
 
 
+ModelSlot = Callable[[], AbstractAsyncContextManager[object]]
+
+
 @dataclass(frozen=True, slots=True)
 class RunContext:
     """The run that a middleware or tool works for, and the services it may use."""
@@ -62,7 +65,7 @@ class RunContext:
     """None when the agent may not change skills."""
     budget: ModelBudget | None = None
     """None when the run has no spending limit."""
-    model_slot: Callable[[], AbstractAsyncContextManager[object]] | None = None
+    model_slot: ModelSlot | None = None
     """Returns a slot for a model call, which people share fairly when the server is busy; None for one user."""
     uploads: ThreadUploads | None = None
     """None when uploads are not tracked."""

@@ -22,7 +22,7 @@ from deerflow.budget.model_calls import ConversationPrefix
 from deerflow.config.sections.base import Settings
 from deerflow.config.sections.sandbox import SandboxConfig
 from deerflow.config.source import ConfigSource, open_source
-from deerflow.domain.context import RunContext
+from deerflow.domain.context import ModelSlot, RunContext
 from deerflow.domain.identity import LOCAL_USER, check_thread_id, check_user_id, new_id
 from deerflow.domain.runs import AgentSpec, CancelAction
 from deerflow.domain.sandbox import OutputLimits
@@ -60,7 +60,13 @@ SERVED_MCP_WAIT_S = 15.0
 
 @asynccontextmanager
 async def open_run_context(
-    core: Core, resources: Resources, bridge: StreamBridge, subagents: SubagentExecutor, job: Job, log: RunLog
+    core: Core,
+    resources: Resources,
+    bridge: StreamBridge,
+    subagents: SubagentExecutor,
+    job: Job,
+    log: RunLog,
+    model_slot: ModelSlot | None,
 ) -> AsyncIterator[RunContext]:
     """Open the context of a run; leaving it releases the sandbox."""
     run, request = job.run, job.request
@@ -94,6 +100,7 @@ async def open_run_context(
         taint=TaintTracker(is_resumed=job.past is not None),
         pages=resources.web_pages.for_thread(run.thread_id, run.owner),
         budget=budget,
+        model_slot=model_slot,
         tool_threads=core.tool_threads,
     )
     context, spec = await join_project(core, resources, job, context)

@@ -3,14 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from deerflow.domain.context import RunContext
+from deerflow.domain.context import ModelSlot, RunContext
 from deerflow.domain.identity import Principal
 from deerflow.domain.runs import RunEvent, RunRecord, RunStatus
 from deerflow.domain.threads import DiscardedHistory
@@ -51,7 +50,8 @@ if TYPE_CHECKING:
     from deerflow.subagents.executor import SubagentExecutor
 
 OpenRunContext: TypeAlias = (
-    "Callable[[Core, Resources, StreamBridge, SubagentExecutor, Job, RunLog], AbstractAsyncContextManager[RunContext]]"
+    "Callable[[Core, Resources, StreamBridge, SubagentExecutor, Job, RunLog, ModelSlot | None], "
+    "AbstractAsyncContextManager[RunContext]]"
 )
 
 
@@ -111,14 +111,14 @@ class RunServices:
             self._open_context = await asyncio.to_thread(import_run_context)
         parts = self._core, self._resources, self._bridge, self._subagents
         if not self._core.quotas.authenticator.is_login_required:  # there is one user
-            async with self._open_context(*parts, job, log) as context:
+            async with self._open_context(*parts, job, log, None) as context:
                 yield context
             return
         async with (
-            self._core.quotas.turns.start_run(job.run.owner) as call_model,
-            self._open_context(*parts, job, log) as context,
+            self._core.quotas.turns.start_run(job.run.owner) as model_slot,
+            self._open_context(*parts, job, log, model_slot) as context,
         ):
-            yield replace(context, model_slot=call_model)
+            yield context
 
     async def check_state(self, thread_id: str) -> None:
         await check_state_version(self._core.checkpointer, thread_id)
