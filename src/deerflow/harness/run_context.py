@@ -22,7 +22,7 @@ from deerflow.budget.model_calls import ConversationPrefix
 from deerflow.config.sections.base import Settings
 from deerflow.config.sections.sandbox import SandboxConfig
 from deerflow.config.source import ConfigSource, open_source
-from deerflow.domain.context import ModelSlot, RunContext
+from deerflow.domain.context import RunContext
 from deerflow.domain.identity import LOCAL_USER, check_thread_id, check_user_id, new_id
 from deerflow.domain.runs import AgentSpec, CancelAction
 from deerflow.domain.sandbox import OutputLimits
@@ -60,21 +60,14 @@ SERVED_MCP_WAIT_S = 15.0
 
 @asynccontextmanager
 async def open_run_context(
-    core: Core,
-    resources: Resources,
-    bridge: StreamBridge,
-    subagents: SubagentExecutor,
-    job: Job,
-    log: RunLog,
-    model_slot: ModelSlot | None,
+    core: Core, resources: Resources, bridge: StreamBridge, subagents: SubagentExecutor, job: Job, log: RunLog
 ) -> AsyncIterator[RunContext]:
     """Open the context of a run; leaving it releases the sandbox."""
     run, request = job.run, job.request
-    own = job.records.budget = create_budget(core, job, log)
-    budget = await resources.daily_budgets.wrap(run.owner, own)
+    job.records.budget = create_budget(core, job, log)
+    budget = await resources.daily_budgets.wrap(run.owner, job.records.budget)
     await core.mcp.prepare(run.owner)
-    lease, files = open_files(core, job)
-    earlier = job.past.calls if job.past else RecordedCalls()
+    (lease, files), earlier = open_files(core, job), job.past.calls if job.past else RecordedCalls()
     context = RunContext(
         thread_id=run.thread_id,
         run_id=run.run_id,
@@ -100,7 +93,7 @@ async def open_run_context(
         taint=TaintTracker(is_resumed=job.past is not None),
         pages=resources.web_pages.for_thread(run.thread_id, run.owner),
         budget=budget,
-        model_slot=model_slot,
+        model_slot=job.records.model_slot,
         tool_threads=core.tool_threads,
     )
     context, spec = await join_project(core, resources, job, context)
@@ -111,8 +104,8 @@ async def open_run_context(
         inbox, memory = SteeringInbox(core.database, bridge, job, log), create_memory(resources, job)
         yield replace(context, inbox=inbox, subagents=team, memory=memory, permissions=permissions)
     finally:
-        if own is not None:
-            own.close()
+        if job.records.budget is not None:
+            job.records.budget.close()
         if job.signals.action is CancelAction.ROLLBACK:
             await lease.kill_started_processes()
         await lease.release()

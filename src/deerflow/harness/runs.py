@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
-from deerflow.domain.context import ModelSlot, RunContext
+from deerflow.domain.context import RunContext
 from deerflow.domain.identity import Principal
 from deerflow.domain.runs import RunEvent, RunRecord, RunStatus
 from deerflow.domain.threads import DiscardedHistory
@@ -50,8 +50,7 @@ if TYPE_CHECKING:
     from deerflow.subagents.executor import SubagentExecutor
 
 OpenRunContext: TypeAlias = (
-    "Callable[[Core, Resources, StreamBridge, SubagentExecutor, Job, RunLog, ModelSlot | None], "
-    "AbstractAsyncContextManager[RunContext]]"
+    "Callable[[Core, Resources, StreamBridge, SubagentExecutor, Job, RunLog], AbstractAsyncContextManager[RunContext]]"
 )
 
 
@@ -111,12 +110,12 @@ class RunServices:
             self._open_context = await asyncio.to_thread(import_run_context)
         parts = self._core, self._resources, self._bridge, self._subagents
         if not self._core.quotas.authenticator.is_login_required:  # there is one user
-            async with self._open_context(*parts, job, log, None) as context:
+            async with self._open_context(*parts, job, log) as context:
                 yield context
             return
         async with (
-            self._core.quotas.turns.start_run(job.run.owner) as model_slot,
-            self._open_context(*parts, job, log, model_slot) as context,
+            self._core.quotas.turns.start_run(job.run.owner) as job.records.model_slot,
+            self._open_context(*parts, job, log) as context,
         ):
             yield context
 
