@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from deerflow.accounts.quotas import LoadMonitor, Turns
 from deerflow.testing import ScriptedModel, Stall, calling
 from tests.gateway.account_server import ADMIN, AUTH, USER, open_account_server
 
@@ -161,3 +162,20 @@ async def test_the_names_of_people_are_in_no_limit(tmp_path: Path) -> None:
         bob = await server.join(await server.set_up())
         text = (await bob.get(f"{AUTH}/quota")).text
         assert ADMIN not in text and USER not in text
+
+
+async def test_model_calls_of_a_person_take_turns_and_do_not_hold_up_others(tmp_path: Path) -> None:
+    model = ScriptedModel.saying(Stall(), "For Bob.", "The second.")
+    async with open_account_server(tmp_path, model) as server:
+        server.harness.core.quotas.turns.model_calls = Turns(LoadMonitor(), limit=1)
+        ann = await server.set_up()
+        bob = await server.join(ann)
+        assert (await start(ann, "first")).status_code == 200
+        async with asyncio.timeout(20):
+            await model.waiting.wait()
+        second = (await start(ann, "second")).json()["run_id"]
+        await bob.post("/api/threads", json={"thread_id": "bobs"})
+        assert "For Bob." in (await bob.post("/api/threads/bobs/runs/wait", json=HI)).text
+        assert len(model.requests) == 2, "the second run of Ann waits"
+        model.release()
+        assert "The second." in (await ann.get(f"/api/threads/second/runs/{second}/join")).text
