@@ -679,3 +679,74 @@ async def test_a_login_is_required_as_soon_as_there_is_an_account(tmp_path: Path
         assert (await local.get("/api/threads/x")).status_code == 404
         await server.set_up()
         assert (await local.get("/api/threads/x")).status_code == 401
+
+
+async def test_a_site_whose_name_resolves_to_this_machine_reaches_nothing(tmp_path: Path) -> None:
+    async with open_account_server(tmp_path) as server:
+        ann = await server.set_up()
+        for host in ("evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "[::1].evil", "local\thost", ""):
+            own = {"host": host, "origin": f"http://{host}", "sec-fetch-site": "same-origin"}
+            for method, path in (("GET", ME), ("POST", "/api/threads"), ("POST", f"{AUTH}/login/local")):
+                try:
+                    answer = await ann.request(method, path, json={"email": ADMIN, "password": PASSWORD}, headers=own)
+                except httpx.LocalProtocolError:
+                    continue  # the client does not send such a header
+                assert answer.status_code in (400, 403) and "set-cookie" not in answer.headers, (host, path)
+
+
+async def test_no_answer_sends_a_browser_to_another_site(tmp_path: Path) -> None:
+    async with open_account_server(tmp_path) as server:
+        ann = await server.set_up()
+        for path in (
+            "//evil.example",
+            "//evil.example/",
+            "/\\evil.example/",
+            "/api//evil.example/",
+            "/https://evil.example/",
+            "/api/threads//evil.example",
+            "/login?next=https://evil.example",
+            "/login?redirect=//evil.example",
+            "/api/mcp/oauth/callback?code=x&state=x&redirect_uri=https://evil.example",
+        ):
+            for headers in ({}, {"x-forwarded-host": "evil.example", "forwarded": "host=evil.example"}):
+                url = httpx.URL(server.url).copy_with(raw_path=path.encode())
+                answer = await ann.get(url, headers=headers, follow_redirects=False)
+                assert "evil.example" not in answer.headers.get("location", ""), path
+                assert "refresh" not in answer.headers, path
+
+
+async def test_links_and_addresses_that_others_open_change_nothing(tmp_path: Path) -> None:
+    async with open_account_server(tmp_path) as server:
+        ann = await server.set_up()
+        for path in ("logout", "logout-everywhere", "login/local", "setup-link", "tokens?name=x&scope=admin"):
+            await ann.get(f"{AUTH}/{path}", headers={"sec-fetch-site": "none"})
+        overrides = {"x-http-method-override": "DELETE", "x-method-override": "DELETE", "x-http-method": "DELETE"}
+        await ann.get(f"{AUTH}/users/local?_method=DELETE", headers=overrides)
+        assert (await ann.get(ME)).status_code == 200
+        assert (await ann.get(f"{AUTH}/tokens")).json() == []
+
+
+async def test_a_cookie_of_another_path_or_domain_is_not_taken_for_the_session(tmp_path: Path) -> None:
+    async with open_account_server(tmp_path) as server:
+        ann = await server.set_up()
+        secret = ann.cookies[LAX]
+        for cookie in (f"{LAX.upper()}={secret}", f"{LAX}[]={secret}", f'{LAX}="{secret}"', f"x={LAX}={secret}"):
+            assert (await server.program().get(ME, headers={"cookie": cookie})).status_code == 401, cookie
+
+
+async def test_a_forged_length_or_encoding_of_a_login_is_refused(tmp_path: Path) -> None:
+    async with open_account_server(tmp_path) as server:
+        await server.set_up()
+        http = server.browser()
+        for body in (
+            {"email": {"$ne": ""}, "password": {"$ne": ""}},
+            {"email": [ADMIN], "password": [PASSWORD]},
+            {"email": ADMIN, "password": None},
+            {"email": f"{ADMIN}\0", "password": PASSWORD},
+            {"email": ADMIN, "password": "x" * 100_000},
+            {"email": "' OR 1=1 --", "password": PASSWORD},
+        ):
+            answer = await http.post(f"{AUTH}/login/local", json=body)
+            assert answer.status_code in (401, 422) and "set-cookie" not in answer.headers, body
+        text, plain = f'{{"email": "{ADMIN}", "password": "{PASSWORD}"}}', {"content-type": "text/plain"}
+        assert (await http.post(f"{AUTH}/login/local", content=text, headers=plain)).status_code == 415

@@ -22,6 +22,8 @@ PUBLIC = {
             "PATCH /api/v1/auth/users/{user_id}",
             "DELETE /api/v1/auth/users/{user_id}",
             "POST /api/v1/auth/users/{user_id}/reset-link",
+            "GET /api/v1/auth/users/{user_id}/quota",
+            "PUT /api/v1/auth/users/{user_id}/quota",
             "DELETE /api/v1/auth/invitations/{invitation_id}",
         ),
         "accounts are the installation's, and only an admin manages them",

@@ -4,7 +4,8 @@ import asyncio
 import os
 from pathlib import Path
 
-from deerflow.sandbox.local.usage import DiskMonitor, measure_disk, measure_memfds, measure_memory, remove_folder
+from deerflow.sandbox.local.launcher.cgroups import measure_memfds, measure_memory
+from deerflow.sandbox.local.usage import DiskMonitor, measure_disk, remove_folder
 
 MB = 1024 * 1024
 

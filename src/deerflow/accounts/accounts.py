@@ -101,6 +101,10 @@ class Accounts:
         """Return all accounts, oldest first."""
         return await self.database.read(rows.list_accounts)
 
+    async def find(self, user_id: str) -> UserAccount:
+        """Return an account, or raise `NotFound`."""
+        return await self.database.read(partial(rows.find_account, owner=user_id))
+
     async def find_by_email(self, email: str) -> UserAccount:
         """Return the account of an e-mail address, or raise `NotFound`."""
         return await self.database.read(partial(rows.find_account_by_email, email=email))

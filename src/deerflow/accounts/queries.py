@@ -19,7 +19,7 @@ from deerflow.accounts.model import (
 from deerflow.domain.errors import Conflict, NotFound, Unauthorized
 from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.persistence.queries.deletions import begin_user_deletion
-from deerflow.persistence.tables import EPOCH, accounts, api_tokens, insert_or_ignore, to_key, to_stored
+from deerflow.persistence.tables import EPOCH, accounts, api_tokens, daily_spending, insert_or_ignore, to_key, to_stored
 from deerflow.persistence.tables import account_links as links
 from deerflow.persistence.tables import login_failures as failures
 from deerflow.persistence.tables import login_sessions as sessions
@@ -216,7 +216,7 @@ def change_account(
 
 
 def delete_account(connection: Connection, owner: str, process: str, subject: str, now: datetime) -> None:
-    """Delete an account with its sessions, tokens, links and failed logins (of `subject`), and invitations to it.
+    """Delete an account with its sessions, tokens, links, quota, failed logins (of `subject`), and invitations to it.
 
     What else the person has is deleted by `process`.
 
@@ -235,6 +235,7 @@ def delete_account(connection: Connection, owner: str, process: str, subject: st
             connection.execute(delete(links).where(links.c.link_id == row.link_id))
     connection.execute(delete(failures).where(failures.c.subject == subject))
     begin_user_deletion(connection, owner, process, now)
+    connection.execute(delete(daily_spending).where(daily_spending.c.owner == owner))
 
 
 def lock_admins(connection: Connection) -> set[str]:

@@ -20,6 +20,8 @@ Prices = Callable[[], Mapping[str, PricingConfig]]
 """Returns the current prices by model name."""
 LIKELY_MARGIN = 0.9
 """Share of the reported bytes per token that is relied on. `BYTES_PER_TOKEN` is assumed until a count is reported."""
+MAX_REPLIES = 5000
+"""Number of replies whose counts are kept."""
 DENSE_BYTES_PER_TOKEN = 2
 """Bytes per token of a whole request that no tokenizer in use falls below."""
 
@@ -72,6 +74,9 @@ class TokenEstimator:
 
     def record(self, asking: ModelCallRequest, answered: ModelCallUsage) -> None:
         """Record the counts reported for a call."""
+        if len(self.replies) >= MAX_REPLIES:  # without them requests are estimated higher
+            self.replies.clear()
+            self.prefixes.clear()
         prompt, counts = asking.prompt, answered.counts
         key = (asking.model, prompt.fixed_key)
         self.prefixes[key] = min(self.prefixes.get(key, counts.input_tokens), counts.input_tokens)
@@ -212,6 +217,10 @@ class BudgetTracker:
             self._extraction_limit = extraction_limit(self._limit, self._account.committed)
             self._limit = subtract_amount(self._limit, Amount.from_limit(self._extraction_limit))
         return self._extraction_limit
+
+    def change_limit(self, limit: SpendingLimit) -> None:
+        """Replace the limit for later calls."""
+        self._limit = limit
 
     def get_remaining(self) -> SpendingLimit:
         """Return what is neither spent nor reserved."""

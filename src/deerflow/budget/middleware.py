@@ -36,6 +36,7 @@ from deerflow.domain.usage import (
     ModelBudget,
     ModelCallRequest,
     Prompt,
+    QuotaSpent,
     RequestPrefix,
     Reservation,
     ToolSchemas,
@@ -46,6 +47,7 @@ CAPPED_METADATA = {"stop_reason": "budget_capped", "finish_reason": "stop"}
 BUDGET_USED_UP = "I stopped here because the budget of this run is used up. What was done so far is above."
 TOOL_PREAMBLE_TOKENS = 1000
 """Tokens of the instructions that vendors add to requests with tools."""
+QUOTA_USED_UP = "I stopped here because your quota for today is used up. What was done so far is above."
 MIN_FINAL_BYTES = 500
 MAX_TOOL_SETS = 16
 
@@ -66,15 +68,23 @@ class BudgetMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
 
     async def awrap_model_call(self, request: Request, handler: AsyncModelHandler) -> Reply:
         run = find_run_context(request.runtime.context)
-        if run is None or run.budget is None:
+        if run is None or (run.budget is None and run.model_slot is None):
+            return await handler(request)
+        if run.model_slot is None:
+            return await self._call(request, handler, run.budget)
+        async with run.model_slot():
+            return await self._call(request, handler, run.budget)
+
+    async def _call(self, request: Request, handler: AsyncModelHandler, budget: ModelBudget | None) -> Reply:
+        if budget is None:
             return await handler(request)
         try:
-            grant = await run.budget.reserve(self._describe_call(request))
+            grant = await budget.reserve(self._describe_call(request))
         except BudgetSpent as spent:
             if self._caller != LEAD_AGENT:
                 raise
-            return await self._conclude(request, handler, run.budget, str(spent))
-        return await call_within_reservation(run.budget, grant, request, handler)
+            return await self._conclude(request, handler, budget, spent)
+        return await call_within_reservation(budget, grant, request, handler)
 
     def _describe_call(self, request: Request, *, is_last: bool = False) -> ModelCallRequest:
         names = "\n".join(str(tool.get("name")) if isinstance(tool, dict) else tool.name for tool in request.tools)
@@ -86,13 +96,16 @@ class BudgetMiddleware(AgentMiddleware[ThreadState, RunContext, Any]):
         size = self._tool_bytes[names]
         return describe_call(self._caller, request.model, messages, tools=names, tool_bytes=size, is_last=is_last)
 
-    async def _conclude(self, request: Request, handler: AsyncModelHandler, budget: ModelBudget, reason: str) -> Reply:
+    async def _conclude(
+        self, request: Request, handler: AsyncModelHandler, budget: ModelBudget, spent: BudgetSpent
+    ) -> Reply:
         """Return the final answer: from the model if its reserve is still there, else a fixed sentence."""
-        request.runtime.stream_writer({"type": "budget_spent", "message": reason})
+        request.runtime.stream_writer({"type": "budget_spent", "message": str(spent)})
         last = self._final_request(request, budget)
         grant = await self._reserve_final(budget, last) if last is not None else None
         if last is None or grant is None:
-            return ModelResponse(result=[AIMessage(BUDGET_USED_UP, response_metadata=CAPPED_METADATA)])
+            text = QUOTA_USED_UP if isinstance(spent, QuotaSpent) else BUDGET_USED_UP
+            return ModelResponse(result=[AIMessage(text, response_metadata=CAPPED_METADATA)])
         reply = await call_within_reservation(budget, grant, last, handler)
         message = find_ai_message(reply)
         if message is None:

@@ -3,25 +3,32 @@
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
+from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+import orjson
 import typer
 
 from deerflow.accounts.accounts import Accounts, CreatedLink
 from deerflow.accounts.authenticator import Authenticator
 from deerflow.accounts.model import AccountRole, clean_email, clean_password
 from deerflow.accounts.passwords import Passwords
+from deerflow.accounts.quotas import LIMITS, Quotas
 from deerflow.cli.runs import ConfigOption
+from deerflow.config.sections.server import QuotasConfig
 from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.errors import InvalidRequest
 from deerflow.harness import open_harness
 from deerflow.persistence.engine import open_database
 from deerflow.persistence.queries.audit import AuditFilter
+from deerflow.sandbox.files.mounts import user_folder
+from deerflow.sandbox.local.usage import measure_disk
 from deerflow.services.audit import AuditLog, parse_head
 
 app = typer.Typer(help="Add, list, disable and delete accounts.", no_args_is_help=True)
@@ -67,6 +74,19 @@ def invite(
 def reset(email: EmailArgument, config: ConfigOption = None) -> None:
     """Print a link with which a person sets a new password."""
     asyncio.run(print_reset(email, config))
+
+
+@app.command()
+def quota(
+    email: EmailArgument,
+    limits: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="LIMIT=VALUE", help=f"A number, none or default, for: {', '.join(LIMITS)}."),
+    ] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Show the limits of a person, or set some of them."""
+    asyncio.run(set_quota(email, limits or [], config))
 
 
 @app.command()
@@ -155,6 +175,54 @@ def print_link(source: ConfigSource, created: CreatedLink) -> None:
     typer.echo(f"{base or ''}{created.path}")
     hint = "" if base else "; open it at the address of the server"
     typer.echo(f"Valid once, until {created.link.expires_at:%Y-%m-%d %H:%M} UTC{hint}.", err=True)
+
+
+async def set_quota(email: str, limits: Sequence[str], config: Path | None) -> None:
+    """Set limits of a person, and print those in effect.
+
+    Raises:
+        NotFound: There is no such account.
+        InvalidRequest: A limit is not known, or not a number in its range.
+    """
+    async with open_accounts(config) as (source, accounts):
+        account = await accounts.find_by_email(email)
+        users = source.settings(lambda loaded: loaded.config.users)
+        home = source.current.home
+        quotas = Quotas(accounts.database, users, accounts.authenticator, partial(measure_files, home))
+        changed = dict(await quotas.read_changes(account.user_id))
+        for each in limits:
+            name, _, value = each.partition("=")
+            changed.pop(name, None)
+            if value != "default" or name not in LIMITS:
+                changed[name] = parse_limit(name, value)
+        quota = await quotas.change(account.user_id, changed)
+    for name, value in asdict(quota).items():
+        is_set = " (set for this person)" if name in changed else ""
+        if name in LIMITS:
+            typer.echo(f"{name:<20} {'none' if value is None else value}{is_set}")
+
+
+async def measure_files(home: Path, owner: str) -> int:
+    """Return the bytes that the files of a person take."""
+    return await asyncio.to_thread(measure_disk, user_folder(home, owner))
+
+
+def parse_limit(name: str, value: str) -> str | float | None:
+    """Return the value of a limit as it is stored; None for no limit.
+
+    Raises:
+        InvalidRequest: The limit is not known, or not a number in its range.
+    """
+    if name not in LIMITS:
+        raise InvalidRequest(f"unknown limit {name!r}; there are {', '.join(LIMITS)}")
+    if value == "none":
+        return None
+    try:
+        checked = QuotasConfig.model_validate({name: Decimal(value) if name == "cost_per_day" else orjson.loads(value)})
+    except (ValueError, ArithmeticError) as problem:
+        raise InvalidRequest(f"{name} is a number in its range, none or default, not {value!r}") from problem
+    number: float | Decimal = getattr(checked, name)
+    return str(number) if isinstance(number, Decimal) else number
 
 
 async def set_active(email: str, config: Path | None, *, is_active: bool) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -25,6 +26,9 @@ class Inbox(Protocol):
     async def take(self) -> Sequence[Any]:
         """Remove and return the messages that arrived since the last call; they are part of the run from now on."""
         ...
+
+
+ModelSlot = Callable[[], AbstractAsyncContextManager[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,8 @@ class RunContext:
     """None when the agent may not change skills."""
     budget: ModelBudget | None = None
     """None when the run has no spending limit."""
+    model_slot: ModelSlot | None = None
+    """Returns a slot for a model call, which people share fairly when the server is busy; None for one user."""
     uploads: ThreadUploads | None = None
     """None when uploads are not tracked."""
     channel: str | None = None

@@ -178,3 +178,7 @@ class TooManyAttempts(DeerFlowError):
     def __init__(self, message: str, retry_after_s: float) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class QuotaExceeded(TooManyAttempts):
+    """A limit of the person is reached; the text says which."""

@@ -222,6 +222,10 @@ class BudgetSpent(DeerFlowError):
     """The remaining budget of a run is too small for a model call."""
 
 
+class QuotaSpent(BudgetSpent):
+    """The remaining quota of the person for the day is too small for a model call."""
+
+
 @dataclass(frozen=True, slots=True)
 class SpendingLimit:
     """The maximum that a run may spend; None for no limit."""

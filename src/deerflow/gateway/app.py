@@ -16,11 +16,12 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainT
 from starlette.staticfiles import StaticFiles
 
 from deerflow import __version__
+from deerflow.config.load import LoadedConfig
 from deerflow.gateway.dependencies import identify_user
 from deerflow.gateway.errors import REQUEST_ID, Problem, add_error_handlers, declared_errors
 from deerflow.gateway.examples import PATH_EXAMPLES
 from deerflow.gateway.mcp_endpoint import McpEndpoint
-from deerflow.gateway.middleware.authentication import AuthenticationMiddleware, RequestOrigins
+from deerflow.gateway.middleware.authentication import AuthenticationMiddleware, RequestOrigins, SandboxedPrograms
 from deerflow.gateway.middleware.body_limits import LOOPBACK, MCP, BodyLimitMiddleware, BodyLimits, SameOriginMiddleware
 from deerflow.gateway.middleware.request_context import AbandonedRequestMiddleware, RequestContextMiddleware
 from deerflow.gateway.routes import create_routes, include_all
@@ -262,6 +263,16 @@ def read_body_limits(harness: Harness) -> BodyLimits:
     return BodyLimits(int(settings.max_body_mb * 2**20), settings.body_idle_seconds, settings.body_total_seconds)
 
 
+def shares_network(loaded: LoadedConfig) -> bool:
+    """Return whether any program of agents has the network of this machine."""
+    servers = loaded.extensions.mcp_servers.values()
+    return (
+        loaded.config.sandbox.network == "full"
+        or any(agent.network for agent in loaded.config.acp_agents.values())
+        or any(server.network_access is True for server in servers)
+    )
+
+
 def add_middlewares(app: FastAPI, harness: Harness, hosts: Collection[str] | None, limits: BodyLimits) -> None:
     """Add the middlewares of every request, the innermost first."""
     settings = harness.core.source.current.config.gateway
@@ -270,7 +281,11 @@ def add_middlewares(app: FastAPI, harness: Harness, hosts: Collection[str] | Non
     config = harness.core.source.current.config
     app.state.request_origins = RequestOrigins(config.server.trusted_proxies, config.users.secure_cookies == "always")
     app.add_middleware(
-        AuthenticationMiddleware, authenticator=harness.resources.authenticator, origins=app.state.request_origins
+        AuthenticationMiddleware,
+        authenticator=harness.resources.authenticator,
+        quotas=harness.resources.quotas,
+        origins=app.state.request_origins,
+        programs=SandboxedPrograms(harness.core.source.settings(shares_network), harness.resources.authenticator),
     )
     app.add_middleware(SameOriginMiddleware, hosts=hosts, origins=settings.cors_origins)
     if settings.cors_origins:

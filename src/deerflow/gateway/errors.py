@@ -61,6 +61,7 @@ ERRORS: Mapping[str, ErrorCode] = MappingProxyType(
         "DamagedFile": ErrorCode(422, "no preview: the file is damaged or not what its name says"),
         "UnsafeFile": ErrorCode(422, "no preview: the file is made to attack programs that open it"),
         "OversizedFile": ErrorCode(422, "no preview: the file or its preview is too large"),
+        "QuotaExceeded": ErrorCode(429, "a quota is reached; `detail` says which, the header Retry-After how long"),
         "TooManyAttempts": ErrorCode(429, "too many logins; the header Retry-After says when to try again"),
         "ModelRateLimited": ErrorCode(429, "rate limit of the model provider exceeded"),
         "HeadersTooLarge": ErrorCode(431, "request headers too large"),

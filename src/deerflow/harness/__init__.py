@@ -102,6 +102,7 @@ async def open_harness(
     async with AsyncExitStack() as stack:
         core = await stack.enter_async_context(open_core(source, plan))
         resources = Resources(core)
+        stack.push_async_callback(resources.daily_budgets.aclose)
         extraction = create_extraction_queue(core, resources.memory, resources.side_calls)
         await stack.enter_async_context(extract_in_background(extraction))
         runs, deletions = await stack.enter_async_context(open_runs(core, resources, extraction, on_import))

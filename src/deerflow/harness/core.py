@@ -1,5 +1,6 @@
 """Core of a harness: database, sandboxes, capabilities and agents."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
@@ -8,6 +9,8 @@ from pathlib import Path
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
+from deerflow.accounts.authenticator import Authenticator
+from deerflow.accounts.quotas import Quotas
 from deerflow.acp.clients import AcpClients, AcpDependencies
 from deerflow.agents.custom_agents import CustomAgents
 from deerflow.agents.pool import AgentPool, is_scripted
@@ -38,11 +41,11 @@ from deerflow.runtime.background import DaemonThreadPool
 from deerflow.runtime.health import MeasuredDatabase
 from deerflow.runtime.runs.file_changes import FileChanges
 from deerflow.sandbox.file_access import FileLocks
-from deerflow.sandbox.files.mounts import thread_folder, user_data_folder
+from deerflow.sandbox.files.mounts import thread_folder, user_data_folder, user_folder
 from deerflow.sandbox.jobs.jobs import SandboxJobs
 from deerflow.sandbox.jobs.services import Service, ServiceProvider, ServiceSpec
-from deerflow.sandbox.local.usage import MB, DiskQuota
-from deerflow.sandbox.sandbox_provider import HostContext, SandboxProvider, SandboxReport
+from deerflow.sandbox.local.usage import MB, DiskQuota, measure_disk
+from deerflow.sandbox.sandbox_provider import HostContext, SandboxProvider, SandboxReport, StorageLimit
 from deerflow.sandbox.snapshots.snapshots import Snapshots
 from deerflow.sandbox.sync_provider import load_provider
 from deerflow.services.saved_models import SavedModels
@@ -92,6 +95,7 @@ class Core:
     tool_threads: DaemonThreadPool
     """Threads for tools that block. Everything else uses the default executor of the event loop."""
     disk_quota: DiskQuota
+    quotas: Quotas
     sent_requests: SentRequests
 
     @property
@@ -105,19 +109,18 @@ async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core
     """Open the core, and close it in reverse order."""
     use_linear_parser()
     loaded = source.current
-    # Threads and files are private, whatever other accounts this machine has.
-    loaded.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     policy = open_policy(loaded)
     metrics = Metrics()
     async with AsyncExitStack() as stack:
         database, checkpointer = await open_storage(stack, loaded, metrics)
         fallback, saved = await find_other_models(source, database)
         index = stack.enter_context(closing(open_skill_index(source)))
-        sandboxes = create_sandboxes(loaded, SkillViews(loaded.home, index))
+        quotas = create_quotas(source, database)
+        sandboxes = create_sandboxes(loaded, SkillViews(loaded.home, index), quotas.find_storage_limit)
         stack.push_async_callback(sandboxes.aclose)
         report = await sandboxes.open()
         jobs = SandboxJobs(sandboxes, report)
-        quota = DiskQuota(loaded.home, loaded.config.sandbox.limits.disk_mb * MB)
+        quota = DiskQuota(loaded.home, loaded.config.sandbox.limits.disk_mb * MB, quotas.find_storage_limit)
         uploads = UploadService(loaded.home, source.settings(lambda loaded: loaded.config.uploads), jobs, quota)
         stack.push_async_callback(uploads.aclose)
         mcp = await stack.enter_async_context(open_mcp(mcp_dependencies(source, sandboxes, database)))
@@ -149,6 +152,7 @@ async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core
             embedder=open_embedder(stack, source, saved),
             tool_threads=open_tool_threads(stack),
             disk_quota=quota,
+            quotas=quotas,
             sent_requests=SentRequests(),
         )
 
@@ -157,6 +161,8 @@ async def open_storage(
     stack: AsyncExitStack, loaded: LoadedConfig, metrics: Metrics
 ) -> tuple[Database, BaseCheckpointSaver[str]]:
     """Open the database and the checkpoints that belong to it."""
+    # Threads and files are private, whatever other accounts this machine has.
+    loaded.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     location = loaded.config.database.get_location(loaded.home)
     database = await stack.enter_async_context(open_database(location, loaded.home))
     checkpointer = await stack.enter_async_context(open_checkpointer(location, database))
@@ -269,7 +275,21 @@ async def find_fallback_models(loaded: LoadedConfig) -> Sequence[ModelConfig]:
     return await detect_local_models(loaded.environment) or [DEMO_MODEL]
 
 
-def create_sandboxes(loaded: LoadedConfig, skills: SkillViews | None = None) -> SandboxProvider:
+def create_quotas(source: ConfigSource, database: Database) -> Quotas:
+    """Create the quotas of people, with what knows who they are."""
+    users = source.settings(lambda loaded: loaded.config.users)
+    measure = partial(measure_user_folder, source.current.home)
+    return Quotas(database, users, Authenticator(database, users), measure)
+
+
+async def measure_user_folder(home: Path, owner: str) -> int:
+    """Return the bytes that the files of a person take, in all threads and projects."""
+    return await asyncio.to_thread(measure_disk, user_folder(home, owner))
+
+
+def create_sandboxes(
+    loaded: LoadedConfig, skills: SkillViews | None = None, storage_limit: StorageLimit | None = None
+) -> SandboxProvider:
     """Create the configured sandbox provider.
 
     Raises:
@@ -281,7 +301,7 @@ def create_sandboxes(loaded: LoadedConfig, skills: SkillViews | None = None) -> 
     except ConfigError as problem:
         raise ConfigError(f"sandbox.use: {problem}") from problem
     shown = skills.prepare if skills else None
-    return make(config, HostContext(loaded.home, loaded.cache, shown, loaded.environment))
+    return make(config, HostContext(loaded.home, loaded.cache, shown, loaded.environment, storage_limit))
 
 
 def sandbox_capabilities(config: SandboxConfig, report: SandboxReport) -> SandboxCapabilities | None:

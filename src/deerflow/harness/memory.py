@@ -4,23 +4,27 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import cast
 
 from langchain_core.messages import HumanMessage, SystemMessage
 
+from deerflow.accounts.quotas import Quotas
 from deerflow.agent_support.model_failures import get_model_name
 from deerflow.agent_support.tokens import BYTES_PER_TOKEN, count_text_tokens
 from deerflow.agents.pool import AgentPool, is_scripted
 from deerflow.budget.account import (
     Account,
+    Amount,
     BudgetTracker,
     ReservationEntry,
     effective_limit,
     extraction_limit,
     subtract_amount,
 )
+from deerflow.budget.daily import DailyBudgets
 from deerflow.config.imports import load_class
 from deerflow.config.loader.files import resolve_from
 from deerflow.config.sections.base import Settings
@@ -41,6 +45,7 @@ from deerflow.memory.updater import ContextWindow, ExtractionRequest, Extraction
 from deerflow.persistence.engine.database import Database
 from deerflow.persistence.engine.maintenance import Purger
 from deerflow.persistence.queries.events import WriteFunction
+from deerflow.persistence.queries.usage import add_daily_spending
 from deerflow.projects.files import PassageExtractor, ProjectFileStore
 from deerflow.projects.indexer import Indexer
 from deerflow.projects.service import ProjectService
@@ -93,6 +98,27 @@ class ExtractionReservations:
 
     def settle(self, entry: ReservationEntry) -> None:
         """Do nothing: the rest is stored with the outcome of the extraction."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpendingByDay:
+    """Spending of people by day, in the database."""
+
+    database: Database
+
+    async def add(
+        self, owner: str, day: date, released: Amount, wanted: Amount, limit: SpendingLimit
+    ) -> tuple[bool, Amount]:
+        limits = (limit.max_tokens, None if limit.max_cost is None else Amount.from_limit(limit).cost)
+        change = partial(add_daily_spending, owner=owner, day=day.isoformat(), limits=limits)
+        amounts = {"released": (released.tokens, released.cost), "wanted": (wanted.tokens, wanted.cost)}
+        is_added, total = await self.database.write(partial(change, **amounts))
+        return is_added, Amount(*total)
+
+
+def create_daily_budgets(core: Core, quotas: Quotas) -> DailyBudgets:
+    """Create the accounts of people for tokens and money."""
+    return DailyBudgets(SpendingByDay(core.database), quotas.find_spending_limit, core.agents.prices)
 
 
 def extraction_budget(database: Database, agents: AgentPool, extraction: PendingExtraction) -> BudgetTracker | None:
@@ -196,7 +222,7 @@ def memory_scope(spec: AgentSpec, owner: str, project_id: str | None = None) -> 
 
 def create_projects(core: Core) -> ProjectService:
     """Create the service for projects."""
-    source, files = core.source, ProjectFileStore(core.home)
+    source, files = core.source, ProjectFileStore(core.home, core.disk_quota)
     limits = source.settings(lambda loaded: loaded.config.projects)
     uploads = source.settings(lambda loaded: loaded.config.uploads)
     return ProjectService(core.database, files, limits, uploads, core.sandboxes.discard, core.embedder)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from langchain_core.messages import HumanMessage, SystemMessage
 
-from deerflow.accounts.authenticator import Authenticator
 from deerflow.config.load import LoadedConfig
 from deerflow.config.sections.agents import SkillEvolutionConfig
 from deerflow.config.sections.base import Settings
@@ -19,7 +18,7 @@ from deerflow.domain.identity import Principal
 from deerflow.domain.threads import ThreadRecord
 from deerflow.domain.usage import SKILL_REVIEW
 from deerflow.harness.core import Core, thread_snapshots
-from deerflow.harness.memory import create_memories, create_projects
+from deerflow.harness.memory import create_daily_budgets, create_memories, create_projects
 from deerflow.runtime.side_calls import SideCalls, SideRequest
 from deerflow.sandbox.files.files import thread_files
 from deerflow.sandbox.files.mounts import thread_folder, user_data_folder
@@ -61,9 +60,10 @@ class Resources:
         self.profiles = ProfileService(core.database)
         self.memory = create_memories(core.database, core.source)
         self.projects = create_projects(core)
-        self.side_calls = SideCalls(core.database, core.agents.side_model, self.usage.record)
         self._head_logged_at: float | None = None
-        self.authenticator = Authenticator(core.database, core.source.settings(lambda loaded: loaded.config.users))
+        self.authenticator, self.quotas = core.quotas.authenticator, core.quotas
+        self.daily_budgets = create_daily_budgets(core, self.quotas)
+        self.side_calls = SideCalls(core.database, core.agents.side_model, self.usage.record, self.daily_budgets.wrap)
 
     @cached_property
     def accounts(self) -> "Accounts":

@@ -65,10 +65,10 @@ async def open_run_context(
 ) -> AsyncIterator[RunContext]:
     """Open the context of a run; leaving it releases the sandbox."""
     run, request = job.run, job.request
-    budget = job.records.budget = create_budget(core, job, log)
+    job.records.budget = create_budget(core, job, log)
+    budget = await resources.daily_budgets.wrap(run.owner, job.records.budget)
     await core.mcp.prepare(run.owner)
-    lease, files = open_files(core, job)
-    earlier = job.past.calls if job.past else RecordedCalls()
+    (lease, files), earlier = open_files(core, job), job.past.calls if job.past else RecordedCalls()
     context = RunContext(
         thread_id=run.thread_id,
         run_id=run.run_id,
@@ -95,6 +95,7 @@ async def open_run_context(
         taint=TaintTracker(is_resumed=job.past is not None),
         pages=resources.web_pages.for_thread(run.thread_id, run.owner),
         budget=budget,
+        model_slot=job.records.model_slot,
         tool_threads=core.tool_threads,
     )
     context, spec = await join_project(core, resources, job, context)
@@ -105,8 +106,8 @@ async def open_run_context(
         inbox, memory = SteeringInbox(core.database, bridge, job, log), create_memory(resources, job)
         yield replace(context, inbox=inbox, subagents=team, memory=memory, permissions=permissions)
     finally:
-        if budget is not None:
-            budget.close()
+        if job.records.budget is not None:
+            job.records.budget.close()
         if job.signals.action is CancelAction.ROLLBACK:
             await lease.kill_started_processes()
         await lease.release()

@@ -83,7 +83,13 @@ class RunServices:
     def _titles(self) -> "TitleGenerator":
         from deerflow.services.prompt_assistance import TitleGenerator
 
-        return TitleGenerator(self._core.database, self._core.agents.title_model, self._resources.usage.record)
+        resources = self._resources
+        return TitleGenerator(
+            self._core.database, self._core.agents.title_model, resources.usage.record, resources.daily_budgets.wrap
+        )
+
+    async def check_quota(self, owner: str) -> int | None:
+        return await self._resources.quotas.check_run(owner)
 
     async def resolve_settings(self, owner: str) -> ResolvedSettings:
         await self._core.saved_models.refresh()
@@ -104,7 +110,14 @@ class RunServices:
         if self._open_context is None:  # imported on first use, in a thread: a server answers requests without it
             self._open_context = await asyncio.to_thread(import_run_context)
         parts = self._core, self._resources, self._bridge, self._subagents
-        async with self._open_context(*parts, job, log) as context:
+        if not self._core.quotas.authenticator.is_login_required:  # there is one user
+            async with self._open_context(*parts, job, log) as context:
+                yield context
+            return
+        async with (
+            self._core.quotas.turns.start_run(job.run.owner) as job.records.model_slot,
+            self._open_context(*parts, job, log) as context,
+        ):
             yield context
 
     async def check_state(self, thread_id: str) -> None:
@@ -127,7 +140,12 @@ class RunServices:
 
     async def after_run(self, job: Job, status: RunStatus) -> None:
         self._extraction.wake()
-        if status is RunStatus.SUCCESS:
+        if status is not RunStatus.SUCCESS:
+            return
+        if not self._core.quotas.authenticator.is_login_required:
+            await self._titles.generate(job)
+            return
+        async with self._core.quotas.turns.model_calls.slot(job.run.owner):
             await self._titles.generate(job)
 
     def redact(self, text: str) -> str:

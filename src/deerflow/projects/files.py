@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
@@ -20,7 +20,7 @@ from deerflow.sandbox.file_access import ReadableFile, open_file
 from deerflow.sandbox.files.files import remove_file
 from deerflow.sandbox.files.mounts import Mount, ResolvedPath, project_folder, thread_folder, write_project_marker
 from deerflow.sandbox.jobs.jobs import SandboxJob, SandboxJobResult, SandboxJobs
-from deerflow.sandbox.local.usage import MB, DiskReservation, ThreadSpace, remove_folder
+from deerflow.sandbox.local.usage import MB, DiskQuota, DiskReservation, ThreadSpace, remove_folder
 from deerflow.uploads.receiver import UploadReceiver, run_to_completion
 
 INDEX_PREFIX = "index-"
@@ -49,6 +49,8 @@ class ProjectFileStore:
     """Files of all projects. They belong to the server, so that no command can change them."""
 
     home: Path
+    disk_quota: DiskQuota | None = None
+    """Limit of all files of a person."""
 
     @asynccontextmanager
     async def receive(
@@ -59,8 +61,11 @@ class ProjectFileStore:
         await asyncio.to_thread(mount.folder.mkdir, mode=0o755, parents=True, exist_ok=True)
         space = ThreadSpace([mount.folder], max_mb * MB, subject="project", setting="projects.max_mb")
         await space.measure()
-        async with UploadReceiver(mount, None, limits, DiskReservation(space)) as receiver:
-            yield receiver
+        async with AsyncExitStack() as stack:
+            quota = self.disk_quota
+            personal = await stack.enter_async_context(quota.open_personal(owner)) if quota is not None else None
+            reservation = DiskReservation(space, personal=personal)
+            yield await stack.enter_async_context(UploadReceiver(mount, None, limits, reservation))
 
     async def publish(self, owner: str, project_id: str, receiver: UploadReceiver) -> ReceivedFiles:
         """Publish the received files under their final names.

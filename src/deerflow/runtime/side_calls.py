@@ -62,6 +62,8 @@ class SideCalls:
     """Returns the model of that name, or the default, for a user."""
     note: Callable[[UsageOrigin, str, str, TokenCounts], Awaitable[None]]
     """Keeps what a call took."""
+    charge: Callable[[str, ModelBudget | None], Awaitable[ModelBudget | None]]
+    """Returns the budget of a call of a person, with their quota if they have one."""
 
     async def ask(self, question: SideRequest) -> SideResponse:
         """Return the response of the model; if it fails or takes too long, the reason."""
@@ -86,7 +88,8 @@ class SideCalls:
         # The first use of a model may import its vendor's library.
         model = await asyncio.to_thread(self.model, question.model_name, question.who.user_id)
         quiet: RunnableConfig = {"tags": ["nostream"]}
-        said = await ask_within_budget(question.budget, question.caller, model, question.messages, quiet)
+        budget = await self.charge(question.who.user_id, question.budget)
+        said = await ask_within_budget(budget, question.caller, model, question.messages, quiet)
         origin = UsageOrigin(question.who.user_id, datetime.now(UTC), question.thread_id, question.run_id)
         await self.note(origin, question.caller, get_model_name(model, said), read_counts(said))
         return said

@@ -1,12 +1,14 @@
 """Contract of sandbox providers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
 from deerflow.config.sections.sandbox import SandboxConfig
 from deerflow.domain.sandbox import Sandbox
+
+StorageLimit = Callable[[str], Awaitable[int | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,8 @@ class HostContext:
     """Returns a user's up-to-date skills folder, mounted read-only at `/mnt/skills`; blocks."""
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Environment of the server, for its own helper programs; commands never see it."""
+    storage_limit: StorageLimit | None = None
+    """Returns the limit of the files of a person in bytes; None for none."""
 
 
 IsolationTier = Literal["isolated", "container", "host", "none"]

@@ -36,7 +36,7 @@ from deerflow.domain.errors import Conflict, InvalidRequest
 from deerflow.domain.identity import Principal
 from deerflow.domain.runs import AgentSpec, RunRecord
 from deerflow.domain.threads import COMPACTION, derive_title
-from deerflow.domain.usage import INPUT_POLISH, SUGGESTIONS, SUMMARIZATION, TITLE, TokenCounts, UsageOrigin
+from deerflow.domain.usage import INPUT_POLISH, SUGGESTIONS, SUMMARIZATION, TITLE, ModelBudget, TokenCounts, UsageOrigin
 from deerflow.models.usage import read_counts
 from deerflow.persistence.engine.database import Database
 from deerflow.persistence.queries.threads import find_thread, read_title, rename_thread
@@ -204,6 +204,8 @@ class TitleGenerator:
     """Returns the model of a name, or that of a run; None if it does not write titles."""
     record_usage: Callable[[UsageOrigin, str, str, TokenCounts], Awaitable[None]]
     """Records the usage of a call: origin, caller, model and counts."""
+    charge: Callable[[str, ModelBudget | None], Awaitable[ModelBudget | None]]
+    """Returns the budget of a call of a person, with their quota if they have one."""
     _active: set[str] = field(default_factory=set)
     """Threads whose title is being generated. A run that ends meanwhile does not ask again."""
 
@@ -242,7 +244,8 @@ class TitleGenerator:
         replies: list[AIMessage] = []
         with suppress(TimeoutError):
             async with asyncio.timeout(TITLE_TIMEOUT_S):
-                title = await write_title(model, question, answer, settings, replies.append, job.records.budget)
+                budget = await self.charge(run.owner, job.records.budget)
+                title = await write_title(model, question, answer, settings, replies.append, budget)
             writes = [self._record_usage(run, model, reply) for reply in replies]
             if title != first_words:  # these are shown already
                 rename = partial(rename_thread, thread_id=run.thread_id, owner=run.owner, title=title)

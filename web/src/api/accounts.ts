@@ -13,6 +13,9 @@ export type TokenScope = Token["scope"];
 export type User = Schemas["UserInfo"];
 export type Role = User["role"];
 export type Invitation = Schemas["InvitationInfo"];
+export type MyQuota = Schemas["MyQuota"];
+export type UserQuota = Schemas["UserQuota"];
+export type QuotaLimits = Schemas["QuotaLimits"];
 export type NewLink = Schemas["NewLink"];
 export type AuditEntry = Schemas["AuditEntryInfo"];
 export type AuditPerson = Schemas["AuditPerson"];
@@ -49,6 +52,10 @@ export function accountsApi(fetch: Fetch) {
   return {
     status: () => requestJson<SetupStatus>(fetch, `${AUTH}/setup-status`),
     me: () => requestJson<Me>(fetch, `${AUTH}/me`),
+    quota: () => requestJson<MyQuota>(fetch, `${AUTH}/quota`),
+    userQuota: (id: string) => requestJson<UserQuota>(fetch, `${AUTH}/users/${encodeURIComponent(id)}/quota`),
+    setUserQuota: (id: string, limits: QuotaLimits) =>
+      send(`users/${encodeURIComponent(id)}/quota`, jsonBody(limits, "PUT")),
     logIn: (credentials: Credentials) => send("login/local", jsonBody(credentials)),
     setUp: (token: string, credentials: Credentials) =>
       send("initialize", jsonBody({ token, ...credentials })),

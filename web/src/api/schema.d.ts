@@ -1119,6 +1119,15 @@ export interface components {
     };
     /** @enum {string} */
     readonly MultitaskStrategy: "reject" | "interrupt" | "rollback" | "enqueue" | "steer";
+    readonly MyQuota: {
+      readonly limits: components["schemas"]["QuotaInfo"];
+      readonly storage_bytes: number;
+      readonly runs: number;
+      readonly tokens_today: number;
+      readonly cost_today: string;
+      /** Format: date-time */
+      readonly resets_at: string;
+    };
     readonly NameCheck: {
       readonly name: string;
       readonly available: boolean;
@@ -1342,6 +1351,21 @@ export interface components {
         [key: string]: unknown;
       };
       readonly index?: boolean | (readonly string[]) | null;
+    };
+    readonly QuotaInfo: {
+      readonly storage_mb: number | null;
+      readonly concurrent_runs: number | null;
+      readonly requests_per_second: number | null;
+      readonly tokens_per_day: number | null;
+      readonly cost_per_day: string | null;
+      readonly currency: string;
+    };
+    readonly QuotaLimits: {
+      readonly storage_mb?: number | null;
+      readonly concurrent_runs?: number | null;
+      readonly requests_per_second?: number | null;
+      readonly tokens_per_day?: number | null;
+      readonly cost_per_day?: string | null;
     };
     readonly ReadHistory: {
       /** @default 10 */
@@ -2163,6 +2187,10 @@ export interface components {
     };
     readonly UserProfile: {
       readonly content: string;
+    };
+    readonly UserQuota: {
+      readonly changed: components["schemas"]["QuotaLimits"];
+      readonly effective: components["schemas"]["QuotaInfo"];
     };
     readonly Verdict: {
       /**

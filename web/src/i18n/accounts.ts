@@ -73,6 +73,23 @@ export const accountStringsEn = {
   adminRead: (who: string, reason: string) => `${who} read a thread: ${reason}`,
   formerAdmin: "A former administrator",
   openThread: "Open the thread",
+  quota: "Quota",
+  noQuota: "You have no limits on this server.",
+  quotas: {
+    tokens_per_day: "Tokens per day",
+    cost_per_day: "Cost per day",
+    concurrent_runs: "Threads with a run",
+    storage_mb: "Storage (MB)",
+    requests_per_second: "Requests per second",
+  },
+  usedOf: (used: string, limit: string) => `${used} of ${limit} used`,
+  left: (amount: string) => `${amount} left`,
+  resets: (time: string) => `Tokens and cost start from zero on ${time}.`,
+  inEffect: (limit: string) => `In effect: ${limit}`,
+  none: "none",
+  quotaHint: "A number, or “none” for no limit. Empty: the configured limit.",
+  saveQuota: "Save",
+  cancel: "Cancel",
 };
 
 export const accountStringsZh: typeof accountStringsEn = {
@@ -144,6 +161,23 @@ export const accountStringsZh: typeof accountStringsEn = {
   adminRead: (who, reason) => `${who} 读取了一个会话：${reason}`,
   formerAdmin: "前管理员",
   openThread: "打开会话",
+  quota: "配额",
+  noQuota: "你在此服务器上没有限制。",
+  quotas: {
+    tokens_per_day: "每日 Token",
+    cost_per_day: "每日费用",
+    concurrent_runs: "正在运行的会话",
+    storage_mb: "存储空间（MB）",
+    requests_per_second: "每秒请求数",
+  },
+  usedOf: (used, limit) => `已用 ${used} / ${limit}`,
+  left: (amount) => `剩余 ${amount}`,
+  resets: (time) => `Token 和费用将于 ${time} 重新计算。`,
+  inEffect: (limit) => `当前生效：${limit}`,
+  none: "无",
+  quotaHint: "填写数字；填 none 表示不限制；留空则使用配置的限制。",
+  saveQuota: "保存",
+  cancel: "取消",
 };
 
 const STRINGS: Readonly<Record<Language, typeof accountStringsEn>> = {

@@ -208,7 +208,8 @@ class AioSandboxProvider:
                 raise SandboxError(f"the sandbox was not ready within {limit_s:g} s; try again") from None
             raise
         growing = [mount.folder for mount in request.mounts if mount.path in (*AREAS, TEMPORARY)]
-        disk = DiskMonitor(growing, self.config.limits.disk_mb * MB)
+        home, storage = self._host.home, self._host.storage_limit
+        disk = DiskMonitor(growing, self.config.limits.disk_mb * MB, home=home, storage_limit=storage)
         wait_for_excess = disk.wait_for_excess if self._backend.is_here else wait_forever
         return AioSandbox(request.sandbox_id, self.config, request.mounts, wait_for_excess, api, server)
 

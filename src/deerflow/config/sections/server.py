@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, field_validator
 
 from deerflow.config.sections.base import Section, make_error
+from deerflow.config.sections.runs import Amount
 
 
 class ServerConfig(Section):
@@ -80,6 +81,30 @@ def check_network(text: str) -> str:
         raise make_error(f"{text!r} is not a network; write an address, or a range such as 10.0.0.0/8") from None
 
 
+class QuotasConfig(Section):
+    """Limits of every person; null for none. An administrator can set others for a person."""
+
+    storage_mb: int | None = Field(
+        default=None, ge=1, description="Maximum size of the files of a person, in all threads and projects."
+    )
+    concurrent_runs: int | None = Field(
+        default=None, ge=1, le=10_000, description="Maximum number of threads of a person with an active run."
+    )
+    requests_per_second: float | None = Field(
+        default=None,
+        gt=0,
+        le=100_000,
+        description="Maximum requests of a person per second, in each server process; bursts of two seconds at most.",
+    )
+    tokens_per_day: int | None = Field(
+        default=None, ge=1000, description="Maximum input and output tokens of a person in a day (UTC)."
+    )
+    cost_per_day: Amount | None = Field(
+        default=None, description="Maximum cost of a person in a day (UTC); requires `pricing` for every model."
+    )
+    currency: str = Field(default="USD", pattern=r"^[A-Z]{3,8}$", description="Currency of `cost_per_day`.")
+
+
 class UsersConfig(Section):
     """Accounts of people: sessions, links and cookies. Without an account, no login is required on this machine."""
 
@@ -98,6 +123,7 @@ class UsersConfig(Section):
         default="auto",
         description="always: send the session cookie over TLS only; auto: if the login came over TLS.",
     )
+    quotas: QuotasConfig = Field(default=QuotasConfig(), description="Limits of every person; null for none.")
 
 
 LogFormat = Literal["text", "json"]

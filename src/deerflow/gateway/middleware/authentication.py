@@ -1,9 +1,11 @@
 """Sessions and API tokens of requests. Without a valid one, only the listed routes and the page are served."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from math import ceil
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -11,9 +13,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deerflow.accounts.authenticator import Authenticator
 from deerflow.accounts.model import API_TOKEN, ClientInfo, Credential, CredentialKind, hash_secret
+from deerflow.accounts.quotas import Quotas
+from deerflow.config.sections.base import Settings
 from deerflow.domain.errors import StorageUnavailable
 from deerflow.gateway.errors import ERRORS, error_response
 from deerflow.gateway.middleware.request_context import END, EVENT_STREAM, STREAM_GUARD, only_reads
+from deerflow.sandbox.local.launcher.network import SandboxedClients
+
+logger = logging.getLogger(__name__)
 
 CREDENTIAL = "deerflow.credential"
 """Key of the scope for the credential of a request."""
@@ -38,10 +45,14 @@ METRICS = "/metrics"
 COOKIE, SECURE_COOKIE = "deerflow_session", "__Host-deerflow_session"
 CSRF_HEADER = "x-csrf-protection"
 """Header of requests of the page that change something. Forms cannot send it, and other origins need permission to."""
+TOO_MANY_REQUESTS = "too many requests per second; send fewer"
+PROGRAM_REFUSED = "programs in a sandbox need an API token; add an account and create one"
 LOGIN_REQUIRED = "login required"
 INVALID = "the session or token is not valid; log in again"
 CHALLENGE = {"WWW-Authenticate": 'Bearer realm="DeerFlow"', "Cache-Control": "no-store"}
 READ_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+ANONYMOUS = "~"
+"""All people who have not logged in, for turns; not a valid user id."""
 STOPS_RUN = b"cancel_on_disconnect"
 """Parameter of event streams with which a request that reads may stop a run."""
 
@@ -97,17 +108,57 @@ def parse_address(text: str) -> IPv4Address | IPv6Address | None:
     return getattr(parsed, "ipv4_mapped", None) or parsed
 
 
+class SandboxedPrograms:
+    """Programs of agents that have the network of this machine. Without a login, the API is not for them."""
+
+    def __init__(self, network: Settings[bool], authenticator: Authenticator) -> None:
+        """`network` tells whether any program has the network of this machine."""
+        self._network = network
+        self._authenticator = authenticator
+        self._clients = SandboxedClients()
+
+    @property
+    def have_network(self) -> bool:
+        """True if the configuration gives any program the network of this machine."""
+        return self._network.current
+
+    async def include(self, scope: Scope) -> bool:
+        """Return whether one of them has sent a request. Where that is not known, a login is required from now on."""
+        if not self.have_network:
+            return False
+        try:
+            return await asyncio.to_thread(self._clients.include, scope["client"], scope["server"])
+        except (OSError, AttributeError, ValueError, TypeError):  # no netlink, or no connection of this machine
+            logger.warning("a login is required: programs of agents have the network, and cannot be told apart here")
+            self._authenticator.is_login_required = True
+            return True
+
+
 class AuthenticationMiddleware:
     """Middleware that denies requests without a valid session or token, if there is any account."""
 
-    def __init__(self, app: ASGIApp, authenticator: Authenticator, origins: RequestOrigins) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        authenticator: Authenticator,
+        quotas: Quotas,
+        origins: RequestOrigins,
+        programs: "SandboxedPrograms",
+    ) -> None:
         self._app = app
         self._authenticator = authenticator
+        self._quotas = quotas
+        self._programs = programs
         self._origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._authenticator.is_open or scope["type"] != "http" or is_public(scope):
-            await self._app(scope, receive, send)
+        is_open = self._authenticator.is_open and not self._programs.have_network
+        if is_open or scope["type"] != "http" or is_public(scope):
+            if is_open or scope.get("method") != "POST":
+                await self._app(scope, receive, send)
+                return
+            async with self._quotas.turns.requests.slot(ANONYMOUS):  # logins, of which many may come at once
+                await self._app(scope, receive, send)
             return
         try:
             found = await self._authenticate(scope)
@@ -126,7 +177,9 @@ class AuthenticationMiddleware:
     async def _authenticate(self, scope: Scope) -> tuple[Credential, str] | Response | None:
         """Return the credential of a request with its hash, or a refusal; None if no login is required."""
         if not await self._authenticator.needs_login():
-            return None
+            if not await self._programs.include(scope):
+                return None
+            return error_response(403, "Forbidden", PROGRAM_REFUSED)
         headers = Headers(scope=scope)
         presented = find_secret(headers, is_secure=self._origins.is_secure(scope))
         if presented is None:
@@ -137,6 +190,8 @@ class AuthenticationMiddleware:
         reason = find_missing_right(scope, headers, credential)
         if reason is not None:
             return error_response(403, "Forbidden", reason)
+        if wait := await self._quotas.check_request(credential.principal.user_id):
+            return error_response(429, "QuotaExceeded", TOO_MANY_REQUESTS, {"Retry-After": str(ceil(wait))})
         scope[CREDENTIAL] = credential
         return credential, hash_secret(presented[1])
 
@@ -144,7 +199,9 @@ class AuthenticationMiddleware:
         request.on_close = partial(self._authenticator.unregister, request)
         self._authenticator.register(request)
         try:
-            await self._app(scope, request.receive, partial(request.send, send))
+            async with self._quotas.turns.requests.slot(request.credential.principal.user_id):
+                if not request.is_revoked:  # while it waited
+                    await self._app(scope, request.receive, partial(request.send, send))
             if request.is_revoked:
                 await request.finish(scope, receive, send)
         finally:

@@ -22,6 +22,8 @@ MCP = "/mcp"
 API, CROSS_SITE = ("/api/", MCP), "cross-site"
 CALLBACK = "/api/mcp/oauth/callback"
 """OAuth callback, which other sites may navigate to: its parameters are useless without the stored state."""
+HOST = re.compile(r"(?:[\w.~%!$&'()*+,;=-]*|\[[0-9A-Fa-f:.]+\])(?::\d*)?", re.ASCII)
+"""Host header: a name or an address, and a port."""
 UNSAFE_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -76,6 +78,8 @@ def is_oauth_callback(method: str, path: str, headers: Headers) -> bool:
 
 def parse_host(value: str) -> SplitResult | None:
     """Return a parsed host and port, or None if invalid."""
+    if not HOST.fullmatch(value):  # the parser would leave out tabs, and what follows a bracket
+        return None
     try:
         return urlsplit(f"//{value}")
     except ValueError:

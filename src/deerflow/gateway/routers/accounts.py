@@ -27,15 +27,19 @@ from deerflow.gateway.schemas.accounts import (
     LinkInfo,
     LoginBody,
     Me,
+    MyQuota,
     NewLink,
     NewToken,
     OpenedSession,
+    QuotaInfo,
+    QuotaLimits,
     ResetPassword,
     SessionInfo,
     SetupLink,
     SetupStatus,
     TokenInfo,
     UserInfo,
+    UserQuota,
 )
 from deerflow.memory.document import to_utc
 from deerflow.persistence.queries.audit import AuditFilter
@@ -131,6 +135,12 @@ async def get_me(request: Request, harness: HarnessDep, user: CurrentUser) -> Me
     return Me.from_domain(account, credential.credential_id if credential.kind == "session" else None)
 
 
+@router.get("/quota", summary="Get the quota of the current user")
+async def get_my_quota(user: CurrentUser, harness: HarnessDep) -> MyQuota:
+    """Return the limits of the current user, and what is used of them."""
+    return MyQuota.from_domain(await harness.resources.quotas.get_usage(user))
+
+
 @router.post("/logout", status_code=204, summary="Log out")
 async def log_out(session: CurrentSession, request: Request, response: Response, harness: HarnessDep) -> None:
     """End the current session."""
@@ -217,6 +227,22 @@ async def change_user(user_id: str, body: ChangeUser, user: CurrentAdmin, harnes
 async def delete_user(user_id: str, user: CurrentAdmin, harness: HarnessDep) -> Response:
     """Delete a user with everything they have: threads, files, memory, skills, agents, logins, keys and tokens."""
     return Response(status_code=204 if await harness.user_deletions.delete(user_id, user) else 202)
+
+
+@admin_router.get("/users/{user_id}/quota", summary="Get the quota of a user", response_model_exclude_unset=True)
+async def get_quota(user_id: str, user: CurrentAdmin, harness: HarnessDep) -> UserQuota:
+    """Return the limits that are set for a person, and those in effect."""
+    account = await harness.resources.accounts.find(user_id)
+    quotas = harness.resources.quotas
+    changed = QuotaLimits.model_validate(await quotas.read_changes(account.user_id))
+    return UserQuota(changed=changed, effective=QuotaInfo.from_domain(await quotas.find(account.user_id)))
+
+
+@admin_router.put("/users/{user_id}/quota", summary="Set the quota of a user", response_model_exclude_unset=True)
+async def set_quota(user_id: str, body: QuotaLimits, user: CurrentAdmin, harness: HarnessDep) -> UserQuota:
+    """Replace the limits that are set for a person. Those that are missing are configured; null is none."""
+    effective = await harness.resources.quotas.change(user_id, body.get_changes())
+    return UserQuota(changed=body, effective=QuotaInfo.from_domain(effective))
 
 
 @admin_router.post("/users/{user_id}/reset-link", summary="Create a link for a new password")

@@ -1,8 +1,9 @@
 """Bodies and responses of the routes of accounts."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, TypeAdapter, ValidationError
 
@@ -18,7 +19,9 @@ from deerflow.accounts.model import (
     TokenScope,
     UserAccount,
 )
+from deerflow.accounts.quotas import Quota, QuotaUsage
 from deerflow.gateway.examples import TOKEN, with_examples
+from deerflow.models.usage import to_amount
 from deerflow.persistence.queries.audit import AuditEntry
 from deerflow.services.audit import AuditReport
 
@@ -347,3 +350,73 @@ def read_details(entry: AuditEntry) -> dict[str, str]:
         return TypeAdapter(dict[str, str]).validate_json(entry.details or "{}")
     except ValidationError:
         return {}
+
+
+Tokens = Annotated[int, Field(ge=1000, le=10**15)]
+
+
+class QuotaLimits(BaseModel):
+    """Limits that are set for a person. Those that are missing are configured; null is none."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra=with_examples({"tokens_per_day": 2_000_000, "concurrent_runs": None})
+    )
+
+    storage_mb: Annotated[int, Field(ge=1, le=10**9)] | None = None
+    concurrent_runs: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    requests_per_second: Annotated[float, Field(gt=0, le=100_000)] | None = None
+    tokens_per_day: Tokens | None = None
+    cost_per_day: Annotated[str, Field(pattern=r"^[0-9]{1,6}(\.[0-9]{1,6})?$")] | None = None
+
+    def get_changes(self) -> dict[str, object]:
+        """Return the limits that are set."""
+        return self.model_dump(exclude_unset=True)
+
+
+class QuotaInfo(BaseModel):
+    """Limits of a person; null for none. Days are those of UTC."""
+
+    storage_mb: int | None
+    concurrent_runs: int | None
+    requests_per_second: float | None
+    tokens_per_day: int | None
+    cost_per_day: str | None
+    currency: str
+
+    @classmethod
+    def from_domain(cls, quota: Quota) -> Self:
+        """Return the limits."""
+        cost = None if quota.cost_per_day is None else f"{quota.cost_per_day:f}"
+        return cls(**{**asdict(quota), "cost_per_day": cost})
+
+
+class UserQuota(BaseModel):
+    """Limits that are set for a person, and those in effect."""
+
+    changed: QuotaLimits
+    effective: QuotaInfo
+
+
+class MyQuota(BaseModel):
+    """Limits of the current user, and what is used of them now. Reserved tokens and money count as used."""
+
+    limits: QuotaInfo
+    storage_bytes: int
+    runs: int
+    """Threads with an active run."""
+    tokens_today: int
+    """Only counted if there is a limit of tokens or money."""
+    cost_today: str
+    resets_at: datetime
+
+    @classmethod
+    def from_domain(cls, usage: QuotaUsage) -> Self:
+        """Return the limits and what is used of them."""
+        return cls(
+            limits=QuotaInfo.from_domain(usage.quota),
+            storage_bytes=usage.storage_bytes,
+            runs=usage.runs,
+            tokens_today=usage.tokens,
+            cost_today=f"{to_amount(usage.cost):f}",
+            resets_at=usage.resets_at,
+        )

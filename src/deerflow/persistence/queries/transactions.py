@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection, update
 from sqlalchemy.exc import DataError, IntegrityError, InterfaceError, ProgrammingError
 
-from deerflow.domain.errors import Conflict, NotFound
+from deerflow.domain.errors import Conflict, NotFound, QuotaExceeded
 from deerflow.domain.runs import FINAL_EVENT, MultitaskStrategy, RunEvent, RunRecord, RunStatus
 from deerflow.domain.threads import BRANCHED_FROM, TEMPORARY, DiscardedHistory, SearchableMessage, WaitReason
 from deerflow.domain.usage import UsageEntry, UsageOrigin
@@ -29,8 +29,11 @@ from deerflow.persistence.queries.runs import (
 )
 from deerflow.persistence.queries.search import index_messages, index_run, is_temporary, remove_from_index
 from deerflow.persistence.queries.threads import find_thread, insert_thread, lock_thread, thread_exists, touch_thread
-from deerflow.persistence.queries.usage import record_usage
+from deerflow.persistence.queries.usage import count_busy_threads, lock_owner, record_usage
 from deerflow.persistence.tables import ACTIVE, runs
+
+RETRY_S = 5.0
+"""Time after which a run that was refused because of others may be sent again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +64,14 @@ def accept_run(
     *,
     may_create_thread: bool,
     decisions: Sequence[tuple[str, AuditOutcome, bool]] = (),
+    max_busy_threads: int | None = None,
 ) -> RunAdmission:
     """Insert a run, its first event and, if needed, its thread. Record what it decides about calls of tools.
 
     Raises:
         Conflict: The thread is busy and the run may not wait, or its idempotency key was used for another request.
         NotFound: The thread does not exist and may not be created, or has another owner.
+        QuotaExceeded: The owner has active runs in too many threads.
     """
     has_thread = thread_exists(connection, run.thread_id, run.owner)
     if known := find_run_by_key(connection, run.owner, request):
@@ -76,6 +81,8 @@ def accept_run(
             raise NotFound(f"no thread {run.thread_id!r}")
         insert_thread(connection, run.thread_id, run.owner, {}, title)
     others = list_active_runs(connection, run.thread_id) if has_thread else ()
+    if max_busy_threads is not None and not others:
+        check_busy_threads(connection, run.owner, max_busy_threads)
     if others:
         if run.multitask_strategy is MultitaskStrategy.REJECT:
             raise Conflict(f"thread {run.thread_id!r} is busy with another run")
@@ -101,6 +108,13 @@ def record_approvals(
         details = {"tool": tool, "thread": run.thread_id, "run": run.run_id, **scope}
         events.append(AuditEvent("run.approval", run.owner, run.owner, outcome, details))
     record_events(connection, *events)
+
+
+def check_busy_threads(connection: Connection, owner: str, limit: int) -> None:
+    """Raise `QuotaExceeded` if the owner has active runs in as many threads as they may have."""
+    lock_owner(connection, owner)
+    if count_busy_threads(connection, owner) >= limit:
+        raise QuotaExceeded(f"you have runs in {limit} threads, which is your quota; wait until one ends", RETRY_S)
 
 
 def finish_run(

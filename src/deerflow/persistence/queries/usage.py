@@ -1,6 +1,6 @@
-"""Token usage: a few rows per run, summed on demand."""
+"""Token usage: a few rows per run, summed on demand; quotas of people, and what they have spent in a day."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -13,6 +13,7 @@ from sqlalchemy import (
     Row,
     bindparam,
     cast,
+    delete,
     func,
     insert,
     literal_column,
@@ -23,7 +24,16 @@ from sqlalchemy import (
 from deerflow.domain.runs import RunRecord, RunStatus
 from deerflow.domain.usage import TokenCounts, UsageEntry, UsageOrigin
 from deerflow.persistence.queries.runs import RUN_COLUMNS, to_run_record
-from deerflow.persistence.tables import runs, threads, to_key, usage_entries
+from deerflow.persistence.tables import (
+    ACTIVE,
+    daily_spending,
+    insert_or_ignore,
+    runs,
+    threads,
+    to_key,
+    usage_entries,
+    user_quotas,
+)
 
 QUARTER = 15 * 60 * 1_000_000
 """15 minutes in microseconds. The UTC offset of every time zone is a multiple of it."""
@@ -178,3 +188,74 @@ def list_runs_by_owner(
     page = query.order_by(runs.c.position.desc(), runs.c.run_id.desc()).limit(limit).offset(offset)
     found = [dict(row._mapping) for row in connection.execute(page)]
     return [RunWithTitle(title=row.pop("title"), run=to_run_record(row)) for row in found]
+
+
+def read_quota(connection: Connection, owner: str) -> Mapping[str, Any]:
+    """Return the limits that an administrator has set for a person."""
+    found: Mapping[str, Any] | None = connection.execute(
+        select(user_quotas.c.limits).where(user_quotas.c.owner == owner)
+    ).scalar()
+    return found or {}
+
+
+def write_quota(connection: Connection, owner: str, limits: Mapping[str, Any]) -> None:
+    """Replace the limits of a person, who has an account."""
+    connection.execute(delete(user_quotas).where(user_quotas.c.owner == owner))
+    if limits:
+        connection.execute(insert(user_quotas), {"owner": owner, "limits": dict(limits)})
+
+
+def lock_owner(connection: Connection, owner: str) -> None:
+    """Lock the runs of a person against others that begin, until the end of the transaction."""
+    if connection.dialect.name != "sqlite":  # SQLite has one writer at a time anyway
+        connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(owner, 23))))
+
+
+def count_busy_threads(connection: Connection, owner: str) -> int:
+    """Return the number of threads of a person that have an active run."""
+    query = select(func.count(func.distinct(runs.c.thread_id))).where(runs.c.owner == owner, ACTIVE)
+    return connection.execute(query).scalar() or 0
+
+
+DAY = (daily_spending.c.owner == bindparam("person")) & (daily_spending.c.day == bindparam("date"))
+READ_DAY = select(daily_spending.c.tokens, daily_spending.c.cost).where(DAY)
+ADD_SPENDING = (
+    update(daily_spending)
+    .where(DAY)
+    .values(
+        tokens=daily_spending.c.tokens + bindparam("more_tokens"), cost=daily_spending.c.cost + bindparam("more_cost")
+    )
+)
+"""Built once, as other statements of model calls."""
+
+
+def read_daily_spending(connection: Connection, owner: str, day: str) -> tuple[int, int]:
+    """Return tokens and cost of a person on a day, with what is reserved."""
+    row = connection.execute(READ_DAY, {"person": owner, "date": day}).first()
+    return (row.tokens, row.cost) if row is not None else (0, 0)
+
+
+def add_daily_spending(
+    connection: Connection,
+    owner: str,
+    day: str,
+    released: tuple[int, int],
+    wanted: tuple[int, int] = (0, 0),
+    limits: tuple[int | None, int | None] = (None, None),
+) -> tuple[bool, tuple[int, int]]:
+    """Subtract `released`, then add `wanted` if that stays within the limits of tokens and cost.
+
+    Return whether it was added, and the amounts of the day. The row is locked, so that other processes wait.
+    """
+    key = {"person": owner, "date": day}
+    if not connection.execute(ADD_SPENDING, {**key, "more_tokens": -released[0], "more_cost": -released[1]}).rowcount:
+        connection.execute(delete(daily_spending).where(daily_spending.c.owner == owner, daily_spending.c.day < day))
+        insert_or_ignore(connection, daily_spending, {"owner": owner, "day": day, "tokens": 0, "cost": 0})
+        connection.execute(ADD_SPENDING, {**key, "more_tokens": -released[0], "more_cost": -released[1]})
+    spent = read_daily_spending(connection, owner, day)
+    total = (spent[0] + wanted[0], spent[1] + wanted[1])
+    if any(limit is not None and each > limit for each, limit in zip(total, limits, strict=True)):
+        return False, spent
+    if wanted != (0, 0):
+        connection.execute(ADD_SPENDING, {**key, "more_tokens": wanted[0], "more_cost": wanted[1]})
+    return True, total

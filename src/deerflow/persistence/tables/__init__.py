@@ -6,9 +6,11 @@ from deerflow.persistence.tables.accounts import (
     api_tokens,
     audit_entries,
     audit_head,
+    daily_spending,
     login_failures,
     login_sessions,
     user_deletions,
+    user_quotas,
 )
 from deerflow.persistence.tables.capabilities import (
     feedback,
@@ -65,6 +67,7 @@ __all__ = [
     "api_tokens",
     "audit_entries",
     "audit_head",
+    "daily_spending",
     "deletions",
     "feedback",
     "insert_or_ignore",
@@ -99,6 +102,7 @@ __all__ = [
     "to_stored",
     "usage_entries",
     "user_deletions",
+    "user_quotas",
     "user_profiles",
     "web_pages",
     "web_texts",

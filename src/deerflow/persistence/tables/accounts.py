@@ -1,4 +1,4 @@
-"""Tables of accounts, their sessions, API tokens and links, of failed logins, and of the audit log."""
+"""Tables of accounts, their sessions, API tokens, links, quotas and failed logins, of the audit log and of spending."""
 
 from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, String, Table
 from sqlalchemy.types import JSON
@@ -112,4 +112,22 @@ user_deletions = Table(
     Column("user_id", String(64), primary_key=True),
     Column("process", String(64), nullable=False),
     Column("created_at", UtcTime, nullable=False),
+)
+
+# Limits that an administrator has set for a person: those that are missing in `limits` are configured, null is none.
+user_quotas = Table(
+    "user_quotas",
+    metadata,
+    Column("owner", String(64), ForeignKey("accounts.user_id", ondelete="CASCADE"), primary_key=True),
+    Column("limits", JSON, nullable=False),
+)
+
+# Spent and reserved amounts of a person on a day (UTC), with a quota only. `cost` is in 10⁻¹² of the currency.
+daily_spending = Table(
+    "daily_spending",
+    metadata,
+    Column("owner", String(64), primary_key=True),
+    Column("day", String(10), primary_key=True),
+    Column("tokens", BigInteger, nullable=False),
+    Column("cost", BigInteger, nullable=False),
 )

@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 class RunHooks(Protocol):
     """Operations that the engine calls and the composition root implements."""
 
+    async def check_quota(self, owner: str) -> int | None:
+        """Check that a person may begin a run; return the maximum number of threads with an active run.
+
+        Raises:
+            QuotaExceeded: The tokens or the money of the day are spent, or the files take too much space.
+        """
+        ...
+
     async def resolve_settings(self, owner: str) -> ResolvedSettings:
         """Return the settings for a run of `owner` that begins now."""
         ...

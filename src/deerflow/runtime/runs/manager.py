@@ -85,6 +85,7 @@ class RunManager:
             StateTooNew: the thread was used by a newer version of this program.
             NotFound: the thread does not exist and is not to be created, or has another owner.
             InvalidRequest: the request is invalid.
+            QuotaExceeded: a limit of the person is reached.
         """
         check_thread_id(request.thread_id)
         await self._check_readable(request.thread_id, who)
@@ -103,6 +104,7 @@ class RunManager:
                 title=initial_title(messages, settings.title),
                 may_create_thread=request.create_thread,
                 decisions=decisions,
+                max_busy_threads=await self._hooks.check_quota(who.user_id),
             )
         )
         if not admission.is_new:

@@ -10,6 +10,7 @@ import orjson
 from langchain_core.messages import AIMessage, BaseMessage
 
 from deerflow.budget.account import Account, BudgetTracker, ReservationEntry
+from deerflow.domain.context import ModelSlot
 from deerflow.domain.runs import RunEvent
 from deerflow.domain.threads import WaitReason
 from deerflow.domain.usage import LEAD_AGENT, PrefixCacheUsage, RequestPrefix, TokenCounts, UsageEntry
@@ -53,6 +54,8 @@ class RunRecords:
     account: Account = field(default_factory=Account)
     budget: BudgetTracker | None = None
     """Budget of a run that has one and is active or has just ended."""
+    model_slot: ModelSlot | None = None
+    """Returns slots for the model calls of a run that is active, if people share the server."""
     messages: Sequence[BaseMessage] = ()
     """Messages of the latest state."""
     titles: list[str | None] = field(default_factory=list)

@@ -87,7 +87,7 @@ def is_encodable(name: str) -> bool:
 
 
 def user_folder(home: Path, user_id: str) -> Path:
-    """Return the folder of a user on this machine, or raise `InvalidRequest`."""
+    """Return the folder with all files of a person on this machine, or raise `InvalidRequest` for an invalid id."""
     return home.joinpath("users", check_user_id(user_id))
 
 

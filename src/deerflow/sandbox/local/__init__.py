@@ -8,7 +8,7 @@ Layers, each of which adds one property::
     sandbox.LocalSandbox   files from outside; output limit, disk limit (usage.DiskMonitor)
     runners
       StoppableRunner      kills commands when the sandbox is closed
-      IsolatedRunner       network namespace (launcher.network), memory limit (usage.MemoryMonitor)
+      IsolatedRunner       network namespace (launcher.network), memory limit (cgroups.MemoryMonitor)
       HostRunner           no isolation, only with `allow_host_bash`
     launcher.client        LauncherClient, the server's side of a socket
     launcher.server        Launcher, a small process that forks

@@ -305,7 +305,8 @@ class LocalSandboxProvider:
         runner = StoppableRunner(runner)
         limits = self._config.limits
         growing = [mount.folder for mount in mounts if mount.path in (*AREAS, TEMPORARY)]
-        disk = DiskMonitor(growing, limits.disk_mb * MB)
+        home, storage = self._host.home, self._host.storage_limit
+        disk = DiskMonitor(growing, limits.disk_mb * MB, home=home, storage_limit=storage)
         return LocalSandbox(
             id=sandbox_id,
             config=self._config,

@@ -20,11 +20,11 @@ from deerflow.domain.sandbox import Confinement
 from deerflow.sandbox.egress import Egress
 from deerflow.sandbox.files.mounts import TEMPORARY, Mount, confine_mounts, resolve_path
 from deerflow.sandbox.local.launcher.bubblewrap import BubblewrapProfile
-from deerflow.sandbox.local.launcher.cgroups import MB, Cgroups
+from deerflow.sandbox.local.launcher.cgroups import MB, Cgroups, MemoryMonitor
 from deerflow.sandbox.local.launcher.client import ExitStatus, IsolatedCommand, LauncherClient, open_pipe_reader
 from deerflow.sandbox.local.launcher.network import NetworkPolicy, ThreadNetwork
 from deerflow.sandbox.local.output import OutputReader
-from deerflow.sandbox.local.usage import MemoryMonitor, run_until_exceeded
+from deerflow.sandbox.local.usage import run_until_exceeded
 
 MAX_OPEN_FILES = 4096
 KILL_TIMEOUT_S = 5.0

@@ -1,4 +1,4 @@
-"""Disk and memory usage of a thread's commands, where the kernel enforces no limit; folders and their removal."""
+"""Disk usage of commands and people, which the kernel does not limit; folders and their removal."""
 
 import asyncio
 import os
@@ -7,8 +7,8 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,12 +16,11 @@ from uuid import uuid4
 
 from deerflow.config.loader.files import O_CLOEXEC, O_DIRECTORY, O_PATH
 from deerflow.domain.errors import TooLarge
-from deerflow.sandbox.files.mounts import AREAS, thread_folder, user_data_folder
+from deerflow.sandbox.files.mounts import AREAS, thread_folder, user_data_folder, user_folder
 from deerflow.sandbox.files.traversal import open_beneath
 
 T = TypeVar("T")
 
-RESIDENT = re.compile(r"^Rss(?:Anon|Shmem):\s+(\d+) kB$", re.M)
 FIRST_CHECK_S = 0.25
 CHECK_INTERVAL_S = 1.0
 MEASUREMENT_TTL_S = 2.0
@@ -36,14 +35,28 @@ MAX_PATH_CHARS = 3000
 FOLDER_FLAGS = os.O_RDONLY | O_DIRECTORY
 
 
-class DiskMonitor:
-    """Monitor of the total size of a thread's folders."""
+FindLimit = Callable[[str], Awaitable[int | None]]
+"""Returns the limit of the files of a person in bytes; None for none."""
 
-    def __init__(self, folders: Sequence[Path], limit: int, reserve: int = RESERVE) -> None:
-        """Create it. `reserve` is the free disk space that is kept for others."""
+
+class DiskMonitor:
+    """Monitor of the total size of a thread's folders, and of all folders of its owner if they have a limit."""
+
+    def __init__(
+        self,
+        folders: Sequence[Path],
+        limit: int,
+        reserve: int = RESERVE,
+        home: Path | None = None,
+        storage_limit: FindLimit | None = None,
+    ) -> None:
+        """Create it. `reserve` is the free disk space that is kept for others; `storage_limit` that of owners."""
         self._folders = folders
         self._limit = limit
         self._reserve = reserve
+        self._owner = find_owner(home, folders) if home is not None and storage_limit is not None else None
+        self._storage_limit = storage_limit
+        self._personal: DiskMonitor | None = None
         self._allowed: int | None = None
         self._measured_at = 0.0
 
@@ -55,7 +68,7 @@ class DiskMonitor:
             started = time.monotonic()
             used = await asyncio.to_thread(self.measure)
             self._measured_at = time.monotonic()
-            if reason := self._check(used):
+            if reason := self._check(used) or await self._check_owner():
                 return reason
             # Measuring must not become a load itself, however many files there are.
             await asyncio.sleep(max(CHECK_INTERVAL_S, 20 * (self._measured_at - started)))
@@ -63,6 +76,19 @@ class DiskMonitor:
     def measure(self) -> int:
         """Return the bytes on disk of the folders."""
         return sum(map(measure_disk, self._folders))
+
+    async def _check_owner(self) -> str | None:
+        """Return a message when all files of the owner take too much."""
+        if self._owner is None or self._storage_limit is None:
+            return None
+        limit = await self._storage_limit(self._owner.name)
+        if limit is None:
+            return None
+        if self._personal is None or self._personal._limit != limit:
+            self._personal = DiskMonitor([self._owner], limit, reserve=0)
+        if self._personal._check(await asyncio.to_thread(self._personal.measure)) is None:
+            return None
+        return f"your files took more than your quota of {limit // MB} MB; delete what is not needed"
 
     def _check(self, used: int) -> str | None:
         if self._allowed is None:
@@ -78,27 +104,57 @@ class DiskMonitor:
         return "the disk of this machine is almost full" if is_full else None
 
 
-class DiskQuota:
-    """Disk limit of every thread, for files that are written from outside its sandbox."""
+def find_owner(home: Path, folders: Sequence[Path]) -> Path | None:
+    """Return the folder of the person whom folders of a thread belong to; None if they have no owner."""
+    users = home / "users"
+    return next((users / each.relative_to(users).parts[0] for each in folders if each.is_relative_to(users)), None)
 
-    def __init__(self, home: Path, limit: int) -> None:
+
+async def has_no_limit(owner: str) -> int | None:
+    """Return None: the person may take as much as the threads may."""
+    return None
+
+
+class DiskQuota:
+    """Disk limit of every thread and person, for files that are written from outside of sandboxes."""
+
+    def __init__(self, home: Path, limit: int, storage_limit: FindLimit = has_no_limit) -> None:
         self._home = home
         self._limit = limit
-        self._open: dict[tuple[str, str], ThreadSpace] = {}
+        self._storage_limit = storage_limit
+        self._open: dict[tuple[str, str | None], ThreadSpace] = {}
 
     @asynccontextmanager
     async def open(self, owner: str, thread_id: str) -> AsyncIterator["DiskReservation"]:
         """Measure the files of a thread and yield a reservation. Concurrent writers share the space."""
-        key = owner, thread_id
-        space = self._open.get(key)
-        if space is None:
-            data = user_data_folder(self._home, owner, thread_id)
-            folders = [*(data / name for name in AREAS.values()), thread_folder(self._home, owner, thread_id) / "tmp"]
-            space = self._open[key] = ThreadSpace(folders, self._limit)
+        data = user_data_folder(self._home, owner, thread_id)
+        folders = [*(data / name for name in AREAS.values()), thread_folder(self._home, owner, thread_id) / "tmp"]
+        async with (
+            self.open_personal(owner) as personal,
+            self._share((owner, thread_id), ThreadSpace(folders, self._limit)) as space,
+        ):
+            yield DiskReservation(space, personal=personal)
+
+    @asynccontextmanager
+    async def open_personal(self, owner: str) -> AsyncIterator["DiskReservation | None"]:
+        """Measure all files of a person and yield a reservation; None if they have no limit."""
+        limit = await self._storage_limit(owner)
+        if limit is None:
+            yield None
+            return
+        folder = user_folder(self._home, owner)
+        new = ThreadSpace([folder], limit, subject="person", setting="users.quotas.storage_mb")
+        async with self._share((owner, None), new) as space:
+            space.limit = limit  # it may have changed
+            yield DiskReservation(space)
+
+    @asynccontextmanager
+    async def _share(self, key: tuple[str, str | None], new: "ThreadSpace") -> AsyncIterator["ThreadSpace"]:
+        space = self._open.setdefault(key, new)
         space.writers += 1
         try:
             await space.measure()
-            yield DiskReservation(space)
+            yield space
         finally:
             space.writers -= 1
             if not space.writers:
@@ -135,6 +191,8 @@ class DiskReservation:
 
     space: ThreadSpace
     taken: int = 0
+    personal: "DiskReservation | None" = None
+    """Reservation in the space of the person, if that is limited."""
 
     @asynccontextmanager
     async def take(self, size: int) -> AsyncIterator[None]:
@@ -143,6 +201,11 @@ class DiskReservation:
         Raises:
             TooLarge: They do not fit.
         """
+        async with self.personal.take(size) if self.personal is not None else nullcontext(), self._take(size):
+            yield
+
+    @asynccontextmanager
+    async def _take(self, size: int) -> AsyncIterator[None]:
         space = self.space
         async with space.lock:
             if space.used + size > space.limit:
@@ -156,45 +219,6 @@ class DiskReservation:
             space.used += size
             self.taken += size
             yield
-
-
-class MemoryMonitor:
-    """Monitor of the total memory of the commands in one network namespace."""
-
-    def __init__(self, namespace: int, limit: int) -> None:
-        self._namespace = namespace
-        self._limit = limit
-
-    async def wait_for_excess(self) -> str:
-        """Return a message when the commands use too much; otherwise run until cancelled."""
-        while True:
-            started = time.monotonic()
-            used = await asyncio.to_thread(measure_memory, self._namespace)
-            if used > self._limit:
-                return f"the commands of this thread took more than {self._limit // 1024**2} MB of memory"
-            await asyncio.sleep(max(FIRST_CHECK_S, 20 * (time.monotonic() - started)))
-
-
-def measure_memory(namespace: int) -> int:
-    """Return the memory used by the processes in a network namespace, without file caches."""
-    total, memfds = 0, dict[int, int]()
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # exited meanwhile, or of another user
-            if (process / "ns/net").stat().st_ino == namespace:
-                total += sum(int(kilobytes) * 1024 for kilobytes in RESIDENT.findall((process / "status").read_text()))
-                memfds |= measure_memfds(process)
-    return total + sum(memfds.values())
-
-
-def measure_memfds(process: Path) -> dict[int, int]:
-    """Return the sizes of the memory files that a process has open, by inode."""
-    found = {}
-    for link in (process / "fd").iterdir():
-        with suppress(OSError):
-            if str(link.readlink()).startswith("/memfd:"):
-                status = link.stat()
-                found[status.st_ino] = status.st_blocks * 512
-    return found
 
 
 async def run_until_exceeded(

@@ -1,6 +1,9 @@
-"""Cgroups that limit all commands of a thread together, if the server may create them."""
+"""Cgroups that limit all commands of a thread together, if the server may create them, and what is measured if not."""
 
+import asyncio
 import os
+import re
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -8,11 +11,12 @@ from pathlib import Path
 from secrets import token_hex
 
 from deerflow.config.sections.sandbox import LimitsConfig
-from deerflow.sandbox.local.usage import has_exited, name_process
+from deerflow.sandbox.local.usage import FIRST_CHECK_S, has_exited, name_process
 
 ROOT = Path("/sys/fs/cgroup")
 PREFIX = "deerflow-"
 MB = 1024 * 1024
+RESIDENT = re.compile(r"^Rss(?:Anon|Shmem):\s+(\d+) kB$", re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +106,42 @@ def read_words(file: Path) -> list[str]:
     with suppress(OSError):
         return file.read_text().split()
     return []
+
+
+class MemoryMonitor:
+    """Monitor of the total memory of the commands in one network namespace."""
+
+    def __init__(self, namespace: int, limit: int) -> None:
+        self._namespace = namespace
+        self._limit = limit
+
+    async def wait_for_excess(self) -> str:
+        """Return a message when the commands use too much; otherwise run until cancelled."""
+        while True:
+            started = time.monotonic()
+            used = await asyncio.to_thread(measure_memory, self._namespace)
+            if used > self._limit:
+                return f"the commands of this thread took more than {self._limit // 1024**2} MB of memory"
+            await asyncio.sleep(max(FIRST_CHECK_S, 20 * (time.monotonic() - started)))
+
+
+def measure_memory(namespace: int) -> int:
+    """Return the memory used by the processes in a network namespace, without file caches."""
+    total, memfds = 0, dict[int, int]()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # exited meanwhile, or of another user
+            if (process / "ns/net").stat().st_ino == namespace:
+                total += sum(int(kilobytes) * 1024 for kilobytes in RESIDENT.findall((process / "status").read_text()))
+                memfds |= measure_memfds(process)
+    return total + sum(memfds.values())
+
+
+def measure_memfds(process: Path) -> dict[int, int]:
+    """Return the sizes of the memory files that a process has open, by inode."""
+    found = {}
+    for link in (process / "fd").iterdir():
+        with suppress(OSError):
+            if str(link.readlink()).startswith("/memfd:"):
+                status = link.stat()
+                found[status.st_ino] = status.st_blocks * 512
+    return found

@@ -5,6 +5,7 @@ import { Link } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
 import type { TokenScope } from "@/api/accounts";
 import { OneTimeSecret } from "@/features/settings/account/OneTimeSecret";
+import { QuotaSection } from "@/features/settings/account/Quota";
 import { Fact, Section } from "@/features/settings/Section";
 import { useAccountStrings } from "@/i18n/accounts";
 import { useLanguage } from "@/i18n/context";
@@ -36,6 +37,7 @@ export function AccountPage() {
     >
       <div className="flex flex-col gap-8">
         <p>{me.data.email}</p>
+        <QuotaSection />
         <PasswordForm />
         <Sessions current={me.data.session_id ?? null} />
         <Tokens isAdmin={me.data.system_role === "admin"} />

@@ -4,6 +4,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import type { NewLink, Role, User } from "@/api/accounts";
 import { OneTimeSecret } from "@/features/settings/account/OneTimeSecret";
+import { UserQuotaForm } from "@/features/settings/account/Quota";
 import { Fact, Section } from "@/features/settings/Section";
 import { useAccountStrings } from "@/i18n/accounts";
 import { useLanguage } from "@/i18n/context";
@@ -46,6 +47,7 @@ function UserRow({ user }: { user: User }) {
   const strings = useAccountStrings();
   const { accounts } = useServer();
   const [link, setLink] = useState<NewLink | null>(null);
+  const [isQuotaOpen, setQuotaOpen] = useState(false);
   const change = useChange(
     (changes: { role?: Role; is_active?: boolean }) => accounts.changeUser(user.user_id, changes),
     USERS_KEY,
@@ -78,6 +80,9 @@ function UserRow({ user }: { user: User }) {
           {user.is_active ? strings.disable : strings.enable}
         </Button>
         <Button onClick={() => reset.mutate()}>{strings.resetLink}</Button>
+        <Button aria-expanded={isQuotaOpen} onClick={() => setQuotaOpen(!isQuotaOpen)}>
+          {strings.quota}
+        </Button>
         <Button
           onClick={() => {
             if (window.confirm(strings.confirmRemove(user.email))) remove.mutate(undefined);
@@ -86,6 +91,7 @@ function UserRow({ user }: { user: User }) {
           {strings.remove}
         </Button>
       </div>
+      {isQuotaOpen && <UserQuotaForm userId={user.user_id} onDone={() => setQuotaOpen(false)} />}
     </Fact>
   );
 }
