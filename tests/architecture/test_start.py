@@ -15,7 +15,7 @@ FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 LATE = (
     "argon2",
     "deerflow.accounts.accounts",
-    "deerflow.accounts.passwords",
+    "deerflow.accounts.logins",
     "yaml",
     "h11",
     "alembic",

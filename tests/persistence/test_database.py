@@ -193,8 +193,15 @@ def drop_projects(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE threads DROP COLUMN project_id")
 
 
+def drop_login_methods(connection: sqlite3.Connection) -> None:
+    """Remove what migration 0025 creates."""
+    for later in ("login_attempts", "passkeys", "identities"):
+        connection.execute(f"DROP TABLE {later}")
+
+
 def drop_positions(connection: sqlite3.Connection) -> None:
     """Remove what migrations 0020 and 0021 create."""
+    drop_login_methods(connection)
     for later in ("login_failures", "account_links", "api_tokens", "login_sessions", "accounts"):
         connection.execute(f"DROP TABLE {later}")
     for index in ("ix_threads_activity", "ix_threads_owner_activity", "ix_web_pages_thread_id_position"):
@@ -233,6 +240,7 @@ async def test_passages_of_an_earlier_version_are_found_and_have_no_headings(tmp
         await database.write(partial(passages.store_file, file=queued, extracted=extracted))
     with sqlite3.connect(file) as connection:
         connection.execute("ALTER TABLE passages DROP COLUMN headings")
+        drop_login_methods(connection)
         connection.execute("UPDATE alembic_version SET version_num = '0021'")
     async with open_database(file) as database:
         found = await database.read(partial(passages.search_terms, project_id="p", query="heron", limit=9))

@@ -576,6 +576,12 @@ export interface components {
       /** @default */
       readonly evidence?: string;
     };
+    readonly FinishPasskey: {
+      readonly name: string;
+      readonly credential: {
+        [key: string]: components["schemas"]["JsonValue"];
+      };
+    };
     readonly Flags: {
       /** @default true */
       readonly assistants?: boolean;
@@ -710,6 +716,14 @@ export interface components {
       readonly hits: readonly components["schemas"]["Hit"][];
       readonly next_cursor: string | null;
     };
+    readonly IdentityInfo: {
+      readonly identity_id: string;
+      readonly issuer: string;
+      readonly email: string;
+      /** Format: date-time */
+      readonly created_at: string;
+      readonly last_used_at: string | null;
+    };
     readonly IndexedFile: {
       readonly file_id: string;
       readonly name: string;
@@ -827,6 +841,14 @@ export interface components {
       readonly password: string;
       /** @default true */
       readonly remember_me?: boolean;
+    };
+    readonly LoginProvider: {
+      readonly name: string;
+      readonly label: string;
+    };
+    readonly LoginProviders: {
+      readonly providers: readonly components["schemas"]["LoginProvider"][];
+      readonly passkeys: boolean;
     };
     readonly LookedBackAt: {
       readonly configurable: components["schemas"]["Checkpoint"];
@@ -1179,6 +1201,27 @@ export interface components {
       readonly works: boolean;
       readonly detail: string;
     };
+    readonly PasskeyInfo: {
+      readonly passkey_id: string;
+      readonly name: string;
+      readonly is_synced: boolean;
+      readonly is_backed_up: boolean;
+      /** Format: date-time */
+      readonly created_at: string;
+      readonly last_used_at: string | null;
+    };
+    readonly PasskeyLogin: {
+      readonly credential: {
+        [key: string]: components["schemas"]["JsonValue"];
+      };
+      /** @default true */
+      readonly remember_me?: boolean;
+    };
+    readonly PasskeyOptions: {
+      readonly options: {
+        [key: string]: components["schemas"]["JsonValue"];
+      };
+    };
     readonly PastedMcpServer: {
       readonly name: string;
       readonly entry: {
@@ -1327,6 +1370,9 @@ export interface components {
       readonly category: "public" | "custom";
       readonly path: string;
       readonly reason: string;
+    };
+    readonly RenamePasskey: {
+      readonly name: string;
     };
     readonly ReplaceModelKey: {
       /** Format: password */
@@ -1866,6 +1912,9 @@ export interface components {
        * @enum {string}
        */
       readonly if_not_exists?: "create" | "reject";
+    };
+    readonly StartedLink: {
+      readonly url: string;
     };
     readonly StartedLogin: {
       readonly authorization_url: string;

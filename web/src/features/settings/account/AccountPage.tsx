@@ -3,6 +3,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import type { TokenScope } from "@/api/accounts";
+import { LoginMethods } from "@/features/settings/account/LoginMethods";
 import { OneTimeSecret } from "@/features/settings/account/OneTimeSecret";
 import { Fact, Section } from "@/features/settings/Section";
 import { useAccountStrings } from "@/i18n/accounts";
@@ -36,6 +37,7 @@ export function AccountPage() {
       <div className="flex flex-col gap-8">
         <p>{me.data.email}</p>
         <PasswordForm />
+        <LoginMethods />
         <Sessions current={me.data.session_id ?? null} />
         <Tokens isAdmin={me.data.system_role === "admin"} />
       </div>
@@ -133,6 +135,9 @@ function Sessions({ current }: { current: string | null }) {
   );
 }
 
+/** Days for which a new token is valid. */
+type Expiry = "30" | "90" | "365" | "never";
+
 function Tokens({ isAdmin }: { isAdmin: boolean }) {
   const strings = useAccountStrings();
   const language = useLanguage();
@@ -140,15 +145,21 @@ function Tokens({ isAdmin }: { isAdmin: boolean }) {
   const queries = useQueryClient();
   const [name, setName] = useState("");
   const [scope, setScope] = useState<TokenScope>("run");
+  const [expiry, setExpiry] = useState<Expiry>("90");
   const tokens = useQuery({ queryKey: ["tokens"], queryFn: accounts.tokens });
   const onSettled = () => queries.invalidateQueries({ queryKey: ["tokens"] });
   const revoke = useMutation({ mutationFn: accounts.revokeToken, onSettled });
   const create = useMutation({
-    mutationFn: () => accounts.createToken(name, scope, null),
+    mutationFn: () => accounts.createToken(name, scope, expiry === "never" ? null : Number(expiry)),
     onSuccess: () => setName(""),
     onSettled,
   });
   const { read, run, admin } = strings.scopes;
+  const describeExpiry = (at: string | null) => {
+    if (at === null) return strings.neverExpires;
+    const moment = new Date(at);
+    return moment <= new Date() ? strings.expired : strings.validUntil(formatMoment(moment, language));
+  };
   const submit = (event: FormEvent) => {
     event.preventDefault();
     create.mutate();
@@ -163,7 +174,7 @@ function Tokens({ isAdmin }: { isAdmin: boolean }) {
             <>
               <p>{each.name}</p>
               <p className="text-small text-faint">
-                {strings.scopes[each.scope]} ·{" "}
+                {strings.scopes[each.scope]} · {describeExpiry(each.expires_at)} ·{" "}
                 {each.last_used_at === null
                   ? strings.never
                   : strings.lastUsed(formatMoment(new Date(each.last_used_at), language))}
@@ -182,6 +193,7 @@ function Tokens({ isAdmin }: { isAdmin: boolean }) {
           options={isAdmin ? { read, run, admin } : ({ read, run } as Record<TokenScope, string>)}
           onChoose={setScope}
         />
+        <Choice name={strings.expiry} value={expiry} options={strings.expiryDays} onChoose={setExpiry} />
         {create.error && <p role="alert">{create.error.message}</p>}
         <Button type="submit" disabled={create.isPending || name.trim() === ""} className="self-start">
           {strings.createToken}
