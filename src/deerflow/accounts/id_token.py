@@ -63,16 +63,16 @@ def verify_id_token(token: str, key_set: KeySet, provider: SsoProviderConfig, no
         raise SignOnFailed(f"the ID token is not complete: {problem.errors()[0]['loc']}") from None
     audience = [claims.aud] if isinstance(claims.aud, str) else claims.aud
     is_ours = provider.client_id in audience and (len(audience) == 1 or claims.azp is not None)
-    problems = {
+    faults = {
         "is of another issuer": claims.iss != provider.issuer,
         "is for another client": not is_ours or claims.azp not in (None, provider.client_id),
         "has expired": not claims.exp > now - LEEWAY_S,
         "is not valid yet": not max(claims.iat, claims.nbf) <= now + LEEWAY_S,
         "is for another login": not compare_digest(claims.nonce.encode(), nonce.encode()),
     }
-    for problem, is_true in problems.items():
+    for fault, is_true in faults.items():
         if is_true:
-            raise SignOnFailed(f"the ID token {problem}")
+            raise SignOnFailed(f"the ID token {fault}")
     return claims
 
 

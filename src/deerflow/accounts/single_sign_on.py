@@ -307,7 +307,8 @@ class SingleSignOn:
         if identity is None:
             await self._create_account(provider, claims, role or "user")
             identity = await self.database.read(find)
-        login = identity and await self.database.read(partial(methods.find_login, owner=identity.owner))
+        owner = identity.owner if identity is not None else ""
+        login = await self.database.read(partial(methods.find_login, owner=owner))
         if identity is None or login is None or not login[0].is_active:
             raise SignOnFailed("the account is disabled", "not-allowed")
         used = partial(methods.record_identity_use, identity=identity, email=(claims.email or "")[:255])

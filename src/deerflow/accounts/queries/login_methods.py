@@ -5,7 +5,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from deerflow.accounts.model import Identity, LoginAttempt, Passkey, UserAccount, hash_secret
 from deerflow.accounts.queries import insert_account, read_account, to_account
@@ -192,7 +192,7 @@ def record_passkey_use(
         Conflict: Another login with the same counter, or a higher one, was faster.
     """
     which = passkeys.c.passkey_id == used.passkey_id
-    is_new = or_(passkeys.c.sign_count < sign_count, sign_count == 0)
+    is_new = passkeys.c.sign_count < sign_count if sign_count else passkeys.c.sign_count == 0
     changed = {"sign_count": sign_count, "is_backed_up": is_backed_up, "last_used_at": now}
     if not connection.execute(update(passkeys).where(which, is_new), changed).rowcount:
         raise Conflict("this passkey was used a moment ago; try again")
