@@ -26,7 +26,7 @@ AGENT: dict[str, Any] = {"description": "Counts — 数", "model_settings": {"te
 SKILL = "---\nname: tidy-up\ndescription: Puts things in order.\n---\n# How\n\nBegin with what is small.\n"
 ENTRY = {"type": "http", "url": "https://mcp.example/", "enabled": False}
 VARYING = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32,64}|fact_[0-9a-f]+")
-MOMENT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(?:Z|\+00:00)?")
+MOMENT = re.compile(r"\d{4}-\d\d-\d\d(?:[T ][\d:.]+)?(?:Z|\+00:00)?")
 NOT_THE_SAME = {"duration_seconds"}
 
 
