@@ -14,7 +14,11 @@ FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 
 LATE = (
     "argon2",
+    "joserfc",
+    "webauthn",
     "deerflow.accounts.accounts",
+    "deerflow.accounts.passkeys",
+    "deerflow.accounts.single_sign_on",
     "deerflow.accounts.logins",
     "yaml",
     "h11",
