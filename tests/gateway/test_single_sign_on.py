@@ -1,5 +1,6 @@
 """Single sign-on at OpenID providers, as a browser goes through it."""
 
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -170,6 +171,16 @@ async def test_two_logins_in_one_browser_do_not_disturb_each_other(tmp_path: Pat
         assert problem_of(await http.get(second)) == ""
         # The second login has ended with the cookie of the browser: the first one is begun again.
         assert problem_of(await http.get(first)) == "expired"
+
+
+async def test_without_the_extra_the_page_says_that_the_login_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "joserfc.jwt", None)
+    async with open_sso(tmp_path) as (server, _, _admin):
+        answer = await server.browser().get(f"{AUTH}/oauth/company")
+        assert answer.headers["location"] == "/login?problem=failed"
+        assert "pip install 'deerflow[sso]'" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["other", "company/x"])

@@ -10,7 +10,7 @@ from deerflow.accounts.model import SECRET, new_secret
 from deerflow.accounts.passkeys import WebOrigin
 from deerflow.accounts.single_sign_on import LIFETIME, AuthorizationResponse, FinishedSignOn
 from deerflow.config.sections.server import LOOPBACK_HOSTS
-from deerflow.domain.errors import InvalidRequest, SignOnFailed, TooManyAttempts, Unauthorized
+from deerflow.domain.errors import ConfigError, InvalidRequest, SignOnFailed, TooManyAttempts, Unauthorized
 from deerflow.gateway.dependencies import CurrentUser, HarnessDep
 from deerflow.gateway.middleware.authentication import read_cookies
 from deerflow.gateway.routers.accounts import (
@@ -64,7 +64,7 @@ async def begin_sign_on(
     response = redirect(LOGIN_PAGE)
     try:
         response.headers["location"] = await send_to_provider(provider, request, response, harness, return_to)
-    except (SignOnFailed, TooManyAttempts, InvalidRequest) as problem:
+    except (SignOnFailed, TooManyAttempts, InvalidRequest, ConfigError) as problem:
         return report(provider, problem, LOGIN_PAGE)
     return response
 

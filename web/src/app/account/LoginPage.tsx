@@ -109,7 +109,11 @@ function OtherWays({ accounts }: { accounts: AccountsApi }) {
   const providers = ways?.providers ?? [];
   return (
     <>
-      {problem !== null && <p role="alert">{problem}</p>}
+      {problem !== null && (
+        <p role="alert" className="text-small text-error">
+          {problem}
+        </p>
+      )}
       {(hasPasskeys || providers.length > 0) && (
         <div className="flex flex-col gap-2">
           <p className="text-center text-small text-soft">{strings.otherWays}</p>

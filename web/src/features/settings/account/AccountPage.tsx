@@ -37,7 +37,7 @@ export function AccountPage() {
       <div className="flex flex-col gap-8">
         <p>{me.data.email}</p>
         <PasswordForm />
-        <LoginMethods />
+        <LoginMethods isAdmin={me.data.system_role === "admin"} />
         <Sessions current={me.data.session_id ?? null} />
         <Tokens isAdmin={me.data.system_role === "admin"} />
       </div>

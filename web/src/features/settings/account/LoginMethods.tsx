@@ -12,7 +12,7 @@ import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { Line } from "@/ui/fields";
 
-export function LoginMethods() {
+export function LoginMethods({ isAdmin }: { isAdmin: boolean }) {
   const strings = useAccountStrings();
   const { accounts } = useServer();
   const ways = useQuery({ queryKey: ["providers"], queryFn: accounts.providers });
@@ -23,10 +23,14 @@ export function LoginMethods() {
   const linked = identities.data ?? [];
   return (
     <>
-      {reason !== null && <p role="alert">{problems[reason] ?? strings.signOnProblems.failed}</p>}
+      {reason !== null && (
+        <p role="alert" className="text-error">
+          {problems[reason] ?? strings.signOnProblems.failed}
+        </p>
+      )}
       {ways.data.passkeys && supportsPasskeys() && <Passkeys />}
       {(ways.data.providers.length > 0 || linked.length > 0) && (
-        <Identities providers={ways.data.providers} />
+        <Identities providers={ways.data.providers} isAdmin={isAdmin} />
       )}
     </>
   );
@@ -109,7 +113,13 @@ function PasskeyRow({ passkey }: { passkey: Passkey }) {
   );
 }
 
-function Identities({ providers }: { providers: readonly { name: string; label: string }[] }) {
+interface IdentitiesProps {
+  readonly providers: readonly { name: string; label: string }[];
+  /** Administrators cannot link identities. */
+  readonly isAdmin: boolean;
+}
+
+function Identities({ providers, isAdmin }: IdentitiesProps) {
   const strings = useAccountStrings();
   const describeUse = useUseOf();
   const { accounts } = useServer();
@@ -143,10 +153,12 @@ function Identities({ providers }: { providers: readonly { name: string; label: 
         </Fact>
       ))}
       <div className="flex flex-col gap-2 p-4">
-        <p className="text-small text-soft">{strings.identitiesHint}</p>
+        <p className="text-small text-soft">
+          {isAdmin ? strings.signOnProblems.admin : strings.identitiesHint}
+        </p>
         {problem && <p role="alert">{problem.message}</p>}
         <div className="flex flex-wrap gap-2">
-          {providers.map((each) => (
+          {(isAdmin ? [] : providers).map((each) => (
             <Button key={each.name} onClick={() => link.mutate(each.name)}>
               {strings.link(each.label)}
             </Button>
