@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 from deerflow.accounts.accounts import Accounts
 from deerflow.accounts.authenticator import Authenticator
-from deerflow.accounts.logins import Logins, NewSession
+from deerflow.accounts.logins import Logins, NewSession, Passwords
 from deerflow.accounts.model import ClientInfo, UserAccount
-from deerflow.accounts.passwords import Passwords
 from deerflow.config.sections.base import Settings
 from deerflow.config.sections.server import UsersConfig
 from deerflow.persistence.engine.database import Database

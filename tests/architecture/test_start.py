@@ -14,8 +14,12 @@ FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 
 LATE = (
     "argon2",
+    "joserfc",
+    "webauthn",
     "deerflow.accounts.accounts",
-    "deerflow.accounts.passwords",
+    "deerflow.accounts.passkeys",
+    "deerflow.accounts.single_sign_on",
+    "deerflow.accounts.logins",
     "yaml",
     "h11",
     "alembic",

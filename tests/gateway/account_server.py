@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from langchain_core.language_models import BaseChatModel
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from deerflow.accounts.passwords import Passwords
+from deerflow.accounts.logins import Passwords
 from deerflow.config.source import open_source
 from deerflow.gateway.app import create_app
 from deerflow.harness import Harness, open_harness

@@ -8,9 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from deerflow.accounts.logins import MAX_ADDRESS_FAILURES, MAX_FAILURES
+from deerflow.accounts.logins import MAX_ADDRESS_FAILURES, MAX_FAILURES, Passwords
 from deerflow.accounts.model import new_secret
-from deerflow.accounts.passwords import Passwords
 from tests.gateway.account_server import (
     ADMIN,
     AUTH,

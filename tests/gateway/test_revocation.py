@@ -10,8 +10,8 @@ import pytest
 
 from deerflow.accounts.accounts import Accounts
 from deerflow.accounts.authenticator import Authenticator
+from deerflow.accounts.logins import Passwords
 from deerflow.accounts.model import Credential
-from deerflow.accounts.passwords import Passwords
 from deerflow.domain.identity import Principal
 from deerflow.gateway.middleware.authentication import GuardedRequest
 from deerflow.persistence.engine import open_database

@@ -8,6 +8,7 @@ from secrets import token_hex
 
 from deerflow.accounts import queries as rows
 from deerflow.accounts.authenticator import Authenticator
+from deerflow.accounts.logins import Passwords
 from deerflow.accounts.model import (
     AccountLink,
     AccountRole,
@@ -18,7 +19,6 @@ from deerflow.accounts.model import (
     new_secret,
     throttle_subject,
 )
-from deerflow.accounts.passwords import Passwords
 from deerflow.domain.errors import Conflict, InvalidRequest, NotFound
 from deerflow.domain.identity import Principal, new_id
 from deerflow.persistence.engine.database import Database

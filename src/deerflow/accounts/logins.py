@@ -1,10 +1,15 @@
-"""Logins, sessions, API tokens and password changes of accounts."""
+"""Logins with passwords, sessions, API tokens and password changes of accounts.
 
+Few password hashes are computed at a time: each takes 19 MiB and a core for a while.
+"""
+
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from ipaddress import ip_address, ip_network
+from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from deerflow.accounts import queries as rows
 from deerflow.accounts.authenticator import Authenticator
@@ -20,15 +25,24 @@ from deerflow.accounts.model import (
     clean_password,
     hash_secret,
     new_secret,
+    normalize_password,
     throttle_subject,
 )
-from deerflow.accounts.passwords import Passwords
 from deerflow.domain.errors import Forbidden, InvalidRequest, LoginFailed, TooManyAttempts
 from deerflow.domain.identity import Principal, new_id
 from deerflow.persistence.engine.database import Database
 from deerflow.persistence.queries.audit import AuditEvent, AuditKind, recorded
 from deerflow.persistence.queries.events import do_nothing
 
+if TYPE_CHECKING:
+    from argon2 import PasswordHasher
+
+T = TypeVar("T")
+MEMORY_KIB, TIME_COST, PARALLELISM = 19 * 1024, 2, 1
+"""Minimum of the OWASP cheat sheet on password storage."""
+SLOTS, MAX_WAITING = 2, 20
+"""Hashes that are computed at the same time, and requests that may wait for them."""
+RETRY_S = 2
 WINDOW = timedelta(minutes=15)
 MAX_FAILURES, MAX_ADDRESS_FAILURES = 10, 50
 """Failed logins of an account, and from an address, within `WINDOW`."""
@@ -51,6 +65,84 @@ class CreatedToken:
 
     token: ApiToken
     secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class PasswordCheck:
+    """Result of a check; `new_hash` replaces a hash that was made with other parameters."""
+
+    is_correct: bool
+    new_hash: str | None = None
+
+
+class Passwords:
+    """Hashes and checks passwords in threads."""
+
+    def __init__(self, slots: int = SLOTS, max_waiting: int = MAX_WAITING) -> None:
+        self._free = asyncio.Semaphore(slots)
+        self._max_waiting = max_waiting
+        self._waiting = 0
+        self._hasher: PasswordHasher | None = None
+        self._decoy = ""
+
+    async def hash(self, password: str) -> str:
+        """Return the hash of a password.
+
+        Raises:
+            TooManyAttempts: Too many requests are waiting.
+        """
+        return await self._run(lambda: self._load().hash(normalize_password(password)))
+
+    async def verify(self, stored: str | None, password: str) -> PasswordCheck:
+        """Compare a password with a stored hash. Without one, do the same work and fail.
+
+        Raises:
+            TooManyAttempts: Too many requests are waiting.
+        """
+        return await self._run(lambda: self._verify(stored, normalize_password(password)))
+
+    @property
+    def is_busy(self) -> bool:
+        """True if all slots are in use."""
+        return self._free.locked()
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        if self.is_busy and self._waiting >= self._max_waiting:
+            raise TooManyAttempts("too many logins at the same time; try again in a moment", RETRY_S)
+        self._waiting += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self._waiting -= 1
+        task = asyncio.create_task(asyncio.to_thread(work))
+        task.add_done_callback(lambda _: self._free.release())
+        return await asyncio.shield(task)  # a thread cannot be stopped: it keeps its slot until it has ended
+
+    def _load(self) -> "PasswordHasher":
+        from argon2 import PasswordHasher  # with the first password, not with the server
+
+        if self._hasher is None:
+            hasher = PasswordHasher(TIME_COST, MEMORY_KIB, PARALLELISM)
+            self._decoy = hasher.hash(new_secret())
+            self._hasher = hasher
+        return self._hasher
+
+    def _verify(self, stored: str | None, password: str) -> PasswordCheck:
+        from argon2.exceptions import InvalidHashError, VerificationError
+
+        hasher = self._load()
+        try:
+            hasher.verify(stored if is_hash(stored) else self._decoy, password)
+        except (VerificationError, InvalidHashError):
+            return PasswordCheck(is_correct=False)
+        if not is_hash(stored):
+            return PasswordCheck(is_correct=False)
+        return PasswordCheck(True, hasher.hash(password) if hasher.check_needs_rehash(stored) else None)
+
+
+def is_hash(stored: str | None) -> TypeGuard[str]:
+    """Return whether an account has a password, and not only other ways to log in."""
+    return stored is not None and stored.startswith("$")
 
 
 @dataclass(frozen=True, slots=True)

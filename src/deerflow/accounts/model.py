@@ -1,7 +1,8 @@
-"""Accounts, sessions, API tokens and links as plain data, and the form of their secrets."""
+"""Accounts, sessions, tokens, links and login methods as plain data, and the form of their secrets."""
 
 import re
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
@@ -16,6 +17,7 @@ TokenScope = Literal["read", "run", "admin"]
 """Rights of an API token; each includes those before it."""
 CredentialKind = Literal["session", "token"]
 LinkKind = Literal["invitation", "reset"]
+AttemptKind = Literal["sso", "passkey", "new-passkey"]
 
 SECRET_BYTES = 32
 TOKEN_PREFIX = "df_"
@@ -84,6 +86,48 @@ class AccountLink:
     def kind(self) -> LinkKind:
         """The purpose of the link."""
         return "invitation" if self.user_id is None else "reset"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Account of a person at an OpenID provider. Issuer and subject identify it; the address is only shown."""
+
+    identity_id: str
+    owner: str
+    issuer: str
+    subject: str
+    email: str
+    created_at: datetime
+    last_used_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Passkey:
+    """WebAuthn credential of an account."""
+
+    passkey_id: str
+    owner: str
+    credential_id: bytes
+    public_key: bytes
+    sign_count: int
+    is_synced: bool
+    """True if the credential may be copied to other devices of the person."""
+    is_backed_up: bool
+    name: str
+    created_at: datetime
+    last_used_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoginAttempt:
+    """Login, or registration of a way to log in, that a browser has begun. It is used once."""
+
+    kind: AttemptKind
+    user_id: str | None
+    """User who has begun it; None for a login."""
+    network: str
+    data: Mapping[str, str]
+    expires_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import orjson
 import typer
 
 from deerflow.client import extract_text
-from deerflow.client.usage import serialize_prefix_cache
+from deerflow.client.agents import serialize_prefix_cache
 from deerflow.config.load import load
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import RunRecord

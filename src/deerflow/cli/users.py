@@ -17,8 +17,8 @@ import typer
 
 from deerflow.accounts.accounts import Accounts, CreatedLink
 from deerflow.accounts.authenticator import Authenticator
+from deerflow.accounts.logins import Passwords
 from deerflow.accounts.model import AccountRole, clean_email, clean_password
-from deerflow.accounts.passwords import Passwords
 from deerflow.accounts.quotas import LIMITS, Quotas
 from deerflow.cli.runs import ConfigOption
 from deerflow.config.sections.server import QuotasConfig

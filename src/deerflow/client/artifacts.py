@@ -1,30 +1,39 @@
-"""Files of threads: artifacts, uploads, and web pages that were read."""
+"""Files of threads: artifacts, and web pages that were read."""
 
 import asyncio
 import mimetypes
 from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from dataclasses import asdict
-from os import PathLike
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from typing import Any
 from uuid import uuid4
 
+import orjson
 from pydantic_core import to_jsonable_python
 
-from deerflow.client.session import HarnessSession, Resource, sync_and_async, sync_and_async_iterator
-from deerflow.domain.errors import InvalidRequest, NotFound
+from deerflow.client.session import (
+    HarnessSession,
+    RemoteRequest,
+    RemoteSession,
+    Resource,
+    quote_segment,
+    remotely,
+    route,
+    sync_and_async,
+    sync_and_async_iterator,
+)
+from deerflow.domain.errors import NotFound
 from deerflow.domain.files import OUTPUTS, USER_DATA, FileChange, FolderEntry
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import RunRecord
 from deerflow.domain.web_pages import PageSnapshot
 from deerflow.sandbox.file_access import ReadableFile, list_folder_entries
 from deerflow.tools.builtins import detect_image_type
-from deerflow.uploads.receiver import UploadReceiver
-from deerflow.uploads.uploads import serialize_upload_result, serialize_uploads
 
 CHUNK_SIZE = 1024 * 1024
 
 
+@route("GET /threads/{thread_id}/files")
 async def list_files(session: HarnessSession, thread_id: str, path: str = USER_DATA) -> dict[str, Any]:
     """Return the entries of a folder of a thread; its three folders unless a path is given.
 
@@ -41,6 +50,18 @@ async def list_files(session: HarnessSession, thread_id: str, path: str = USER_D
     }
 
 
+def to_artifact_request(thread_id: str, path: str) -> RemoteRequest:
+    """Return the request for a file of a thread on a server."""
+    return RemoteRequest("GET", f"/threads/{quote_segment('', thread_id)}/artifacts/{quote_segment('path', path)}")
+
+
+async def get_remote_artifact(session: RemoteSession, thread_id: str, path: str) -> tuple[bytes, str]:
+    """Return the content and the type of a file on a server."""
+    content = (await session.send(to_artifact_request(thread_id, path))).content
+    return content, detect_type(content, path)
+
+
+@remotely(get_remote_artifact)
 async def get_artifact(session: HarnessSession, thread_id: str, path: str) -> tuple[bytes, str]:
     """Return the content and media type of a file of a thread.
 
@@ -54,9 +75,10 @@ async def get_artifact(session: HarnessSession, thread_id: str, path: str) -> tu
     """
     file = await open_artifact(session, thread_id, path)
     content = await asyncio.to_thread(lambda: b"".join(read_chunks(file)))
-    return content, detect_image_type(content) or mimetypes.guess_type(path)[0] or "application/octet-stream"
+    return content, detect_type(content, path)
 
 
+@route("GET /threads/{thread_id}/thumbnails/{path}", is_json=False)
 async def render_thumbnail(session: HarnessSession, thread_id: str, path: str, size: int = 256) -> bytes:
     """Return a WebP thumbnail of an image; its longer side has about `size` pixels.
 
@@ -68,6 +90,14 @@ async def render_thumbnail(session: HarnessSession, thread_id: str, path: str, s
     return drawn.read(0, drawn.size)
 
 
+async def stream_remote_artifact(session: RemoteSession, thread_id: str, path: str) -> AsyncGenerator[bytes]:
+    """Iterate over the content of a file on a server."""
+    async with session.open(to_artifact_request(thread_id, path)) as response:
+        async for chunk in response.aiter_bytes():
+            yield chunk
+
+
+@remotely(stream_remote_artifact)
 async def stream_artifact(session: HarnessSession, thread_id: str, path: str) -> AsyncGenerator[bytes]:
     """Iterate over the content of a file of a thread in chunks, for files of any size.
 
@@ -83,6 +113,27 @@ async def stream_artifact(session: HarnessSession, thread_id: str, path: str) ->
         await asyncio.to_thread(chunks.close)
 
 
+async def save_response(session: RemoteSession, request: RemoteRequest, to: Path) -> int:
+    """Save the body of a response and return its size; until it is complete, it is in a file beside `to`."""
+    part = to.with_name(f".{to.name}.part")
+    try:
+        with await asyncio.to_thread(part.open, "wb") as file:
+            async with session.open(request) as response:
+                async for chunk in response.aiter_bytes():
+                    await asyncio.to_thread(file.write, chunk)
+            size = file.tell()
+        await asyncio.to_thread(part.replace, to)
+    finally:
+        await asyncio.to_thread(part.unlink, missing_ok=True)
+    return size
+
+
+async def download_remote_artifact(session: RemoteSession, thread_id: str, path: str, to: str | Path) -> int:
+    """Save a file of a server on this machine and return its size."""
+    return await save_response(session, to_artifact_request(thread_id, path), Path(to))
+
+
+@remotely(download_remote_artifact)
 async def download_artifact(session: HarnessSession, thread_id: str, path: str, to: str | Path) -> int:
     """Save a file of a thread on this machine, atomically; return its size in bytes.
 
@@ -94,6 +145,15 @@ async def download_artifact(session: HarnessSession, thread_id: str, path: str, 
     return await asyncio.to_thread(save_atomically, read_chunks(file), Path(to))
 
 
+async def download_remote_artifacts(
+    session: RemoteSession, thread_id: str, to: str | Path, paths: Sequence[str] = (OUTPUTS,)
+) -> int:
+    """Save files and folders of a server as a ZIP archive on this machine and return its size."""
+    place, body = f"/threads/{quote_segment('', thread_id)}/artifacts/zip", {"paths": list(paths)}
+    return await save_response(session, RemoteRequest("POST", place, body=body), Path(to))
+
+
+@remotely(download_remote_artifacts)
 async def download_artifacts(
     session: HarnessSession, thread_id: str, to: str | Path, paths: Sequence[str] = (OUTPUTS,)
 ) -> int:
@@ -108,6 +168,7 @@ async def download_artifacts(
     return await asyncio.to_thread(save_atomically, bundle.chunks(), Path(to))
 
 
+@route("PUT /threads/{thread_id}/artifacts/{path}")
 async def edit_artifact(
     session: HarnessSession, thread_id: str, path: str, content: str, expected_sha256: str | None = None
 ) -> dict[str, Any]:
@@ -129,6 +190,23 @@ async def edit_artifact(
     return asdict(edited)
 
 
+async def get_remote_changes(
+    session: RemoteSession, thread_id: str, run_id: str | None = None, *, include_diff: bool = True
+) -> dict[str, Any]:
+    """Return the changes of files by a run on a server; the latest run if none is given."""
+    place = f"/threads/{quote_segment('', thread_id)}/runs"
+    if run_id is None:
+        runs = orjson.loads((await session.send(RemoteRequest("GET", place, {"limit": 1}))).content)
+        if not runs:
+            raise NotFound(f"thread {thread_id!r} has no runs")
+        run_id = runs[0]["run_id"]
+    query = {"include_diff": include_diff}
+    answer = await session.send(RemoteRequest("GET", f"{place}/{run_id}/workspace-changes", query))
+    changes: dict[str, Any] = orjson.loads(answer.content)
+    return changes
+
+
+@remotely(get_remote_changes)
 async def get_workspace_changes(
     session: HarnessSession, thread_id: str, run_id: str | None = None, *, include_diff: bool = True
 ) -> dict[str, Any]:
@@ -151,47 +229,7 @@ async def get_workspace_changes(
     }
 
 
-async def upload_files(session: HarnessSession, thread_id: str, files: Sequence[str | PathLike[str]]) -> dict[str, Any]:
-    """Upload files of this machine to a thread; documents are converted to Markdown as well.
-
-    Raises:
-        NotFound: the thread does not exist.
-        TooLarge: the files are too many or too large.
-        InvalidRequest: a file cannot be read.
-    """
-    harness = session.harness
-    thread = await harness.threads.get(thread_id, LOCAL_USER)
-    try:
-        async with harness.core.uploads.receive(thread) as reception:
-            for file in map(Path, files):
-                await send_file(file, reception)
-            received = await harness.core.uploads.complete(thread, reception)
-    finally:
-        await harness.threads.confirm(thread_id, LOCAL_USER)
-    return serialize_upload_result(received, thread_id)
-
-
-async def list_uploads(session: HarnessSession, thread_id: str) -> dict[str, Any]:
-    """Return the uploads of a thread, newest first.
-
-    Raises:
-        NotFound: the thread does not exist.
-    """
-    thread = await session.harness.threads.get(thread_id, LOCAL_USER)
-    return serialize_uploads(await session.harness.core.uploads.list(thread.owner, thread_id), thread_id)
-
-
-async def delete_upload(session: HarnessSession, thread_id: str, filename: str) -> dict[str, Any]:
-    """Delete an upload and the Markdown converted from it.
-
-    Raises:
-        NotFound: the thread or upload does not exist.
-    """
-    thread = await session.harness.threads.get(thread_id, LOCAL_USER)
-    await session.harness.core.uploads.delete(thread.owner, thread_id, filename)
-    return {"success": True, "message": f"deleted {filename!r}"}
-
-
+@route("GET /threads/{thread_id}/web-pages")
 async def list_web_pages(session: HarnessSession, thread_id: str, limit: int = 100, offset: int = 0) -> dict[str, Any]:
     """Return the web pages read in a thread, oldest first, with the totals and limits of the thread.
 
@@ -210,6 +248,7 @@ async def list_web_pages(session: HarnessSession, thread_id: str, limit: int = 1
     }
 
 
+@route("GET /threads/{thread_id}/web-pages/{snapshot_id}")
 async def get_web_page(session: HarnessSession, thread_id: str, snapshot_id: str) -> dict[str, Any]:
     """Return a web page with its `text` at the time an agent read it.
 
@@ -232,19 +271,16 @@ class ArtifactsClient(Resource):
     edit, aedit = sync_and_async(edit_artifact)
 
 
-class UploadsClient(Resource):
-    """Files uploaded to threads."""
-
-    create, acreate = sync_and_async(upload_files)
-    list, alist = sync_and_async(list_uploads)
-    delete, adelete = sync_and_async(delete_upload)
-
-
 class WebPagesClient(Resource):
     """Snapshots of web pages read in threads."""
 
     list, alist = sync_and_async(list_web_pages)
     get, aget = sync_and_async(get_web_page)
+
+
+def detect_type(content: bytes, path: str) -> str:
+    """Return the media type of a file."""
+    return detect_image_type(content) or mimetypes.guess_type(path)[0] or "application/octet-stream"
 
 
 def serialize_entry(entry: FolderEntry) -> dict[str, Any]:
@@ -312,16 +348,3 @@ def save_atomically(chunks: Iterable[bytes], to: Path) -> int:
         unfinished.unlink(missing_ok=True)
         raise
     return size
-
-
-async def send_file(path: Path, reception: UploadReceiver) -> None:
-    """Send a local file to `reception` in chunks."""
-    try:
-        file: BinaryIO = await asyncio.to_thread(path.open, "rb")
-    except OSError as error:
-        raise InvalidRequest(f"cannot read {str(path)!r}: {(error.strerror or str(error)).lower()}") from None
-    with file:
-        await reception.begin(path.name)
-        while chunk := await asyncio.to_thread(file.read, CHUNK_SIZE):
-            await reception.write(chunk)
-        await reception.end()

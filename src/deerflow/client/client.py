@@ -8,21 +8,30 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import httpx
 from langchain.agents.middleware import AgentMiddleware
 from langchain_core.language_models import BaseChatModel
 
 from deerflow.agents.features import RuntimeFeatures
-from deerflow.client.agents import AgentsClient, FeaturesClient, ModelsClient, ProfileClient, ToolsClient
-from deerflow.client.artifacts import ArtifactsClient, UploadsClient, WebPagesClient
+from deerflow.client.agents import AgentsClient, FeaturesClient, ModelsClient, ProfileClient, ToolsClient, UsageClient
+from deerflow.client.artifacts import ArtifactsClient, WebPagesClient
 from deerflow.client.mcp import McpClient
 from deerflow.client.memory import MemoryClient
-from deerflow.client.projects import ProjectsClient
-from deerflow.client.runs import ApprovalsClient, FeedbackClient, RunsClient, send_message, stream_message
-from deerflow.client.session import HarnessLoop, HarnessSession, sync_and_async, sync_and_async_iterator
+from deerflow.client.projects import ProjectsClient, UploadsClient
+from deerflow.client.runs import ApprovalsClient, RunsClient, send_message, stream_message
+from deerflow.client.session import (
+    TIMEOUT,
+    BackgroundLoop,
+    ClientSession,
+    HarnessSession,
+    RemoteSession,
+    sync_and_async,
+    sync_and_async_iterator,
+)
 from deerflow.client.skills import CustomSkillsClient, SkillsClient
-from deerflow.client.threads import PromptsClient, SharesClient, ThreadsClient
-from deerflow.client.usage import UsageClient
+from deerflow.client.threads import FeedbackClient, PromptsClient, SharesClient, ThreadsClient
 from deerflow.config.source import open_source
+from deerflow.domain.errors import InvalidRequest
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import AgentSpec, ReasoningEffort
 from deerflow.domain.usage import SpendingLimit
@@ -36,7 +45,7 @@ class FlatMethods:
     A method of a resource needs only the session of its owner, so the same function serves the client.
     """
 
-    _session: HarnessSession
+    _session: ClientSession
 
     pending, apending = ApprovalsClient.list, ApprovalsClient.alist
     approve, aapprove = ApprovalsClient.approve, ApprovalsClient.aapprove
@@ -150,7 +159,7 @@ class FlatMethods:
 
 
 class DeerFlowClient(FlatMethods):
-    """DeerFlow inside a Python program.
+    """DeerFlow inside a Python program, or with `url` and `token` on a server.
 
     Methods are grouped by resource, e.g. `client.threads.list()`. Each has an async form with the prefix `a`, e.g.
     `await client.threads.alist()`. Runs are started by the same run manager as on the server. Close the client, or
@@ -174,6 +183,8 @@ class DeerFlowClient(FlatMethods):
         agent_name: str | None = None,
         available_skills: Collection[str] | None = None,
         budget: SpendingLimit | None = None,
+        url: str | None = None,
+        token: str | None = None,
     ) -> None:
         """Load the configuration and open a harness.
 
@@ -192,21 +203,32 @@ class DeerFlowClient(FlatMethods):
             agent_name: Custom agent to use.
             available_skills: The only skills the agent may use; None allows all enabled skills.
             budget: Spending limit of each run; the configured limit applies as well.
+            url: Address of a server that is used instead of a harness in this process.
+            token: API token for that server.
+
+        Raises:
+            InvalidRequest: A setting of a harness is given for a server, which has its own.
         """
-        source = open_source(Path(config_path) if config_path else None, overrides=config)
         agent = AgentSpec(
             *(model_name, thinking_enabled, reasoning_effort, plan_mode, subagent_enabled),
             agent_name=agent_name,
             owner=LOCAL_USER.user_id if agent_name else None,
             available_skills=None if available_skills is None else tuple(sorted(available_skills)),
         )
+        self._session: ClientSession
+        if url is not None or token is not None:
+            own = (config, config_path, features, model, available_skills, *extra_middleware, *subagents)
+            self._session = connect(url, token, agent, budget, is_allowed=all(each is None for each in own))
+            self._open_resources()
+            return
+        source = open_source(Path(config_path) if config_path else None, overrides=config)
         harness = partial(
             open_harness, source, model, features=features, extra_middleware=extra_middleware, subagents=subagents
         )
-        self._session = HarnessSession(HarnessLoop(harness), agent, budget)
+        self._session = session = HarnessSession(BackgroundLoop(harness), agent, budget)
         self._open_resources()
         if extra_middleware:
-            self._check_middleware_order()
+            self._check_middleware_order(session)
 
     chat, achat = sync_and_async(send_message)
     stream, astream = sync_and_async_iterator(stream_message)
@@ -258,11 +280,28 @@ class DeerFlowClient(FlatMethods):
         self.mcp = McpClient(session)
         self.usage = UsageClient(session)
 
-    def _check_middleware_order(self) -> None:
+    def _check_middleware_order(self, session: HarnessSession) -> None:
         """Build an agent, so that misplaced middlewares fail in the constructor and not in the first run."""
-        lead_agent = replace(self._session.agent, agent_name=None, owner=None)
+        lead_agent = replace(session.agent, agent_name=None, owner=None)
         try:
-            self._session.harness.core.agents.get_graph(lead_agent)
+            session.harness.core.agents.get_graph(lead_agent)
         except BaseException:
             self.close()
             raise
+
+
+def connect(
+    url: str | None, token: str | None, agent: AgentSpec, budget: SpendingLimit | None, *, is_allowed: bool
+) -> RemoteSession:
+    """Return a session with a server.
+
+    Raises:
+        InvalidRequest: There is no address, or settings of a harness are given.
+    """
+    if url is None or not url.startswith(("http://", "https://")):
+        raise InvalidRequest("url must be the address of a server, such as https://deerflow.example.com")
+    if not is_allowed:
+        raise InvalidRequest("config, features, models, middlewares, subagents and skills are those of the server")
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    http = partial(httpx.AsyncClient, base_url=url.rstrip("/"), headers=headers, timeout=TIMEOUT)
+    return RemoteSession(BackgroundLoop(http), agent, budget)

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
-from deerflow.client.session import HarnessSession, Resource, sync_and_async
+from deerflow.client.session import HarnessSession, Resource, route, sync_and_async
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.mcp.auth.tokens import LoginCallback, LoginRedirect, LoginStatus
 from deerflow.mcp.queries import PinnedVersion, ToolPin
@@ -15,11 +15,13 @@ from deerflow.mcp.servers import MaskedConfig, McpServerManager, ServerView, is_
 USER = LOCAL_USER.user_id
 
 
+@route("GET /mcp/config")
 async def get_mcp_config(session: HarnessSession) -> dict[str, Any]:
     """Return the configured entries of all servers, with secrets redacted."""
     return serialize_config(await get_servers(session).config())
 
 
+@route("PUT /mcp/config", names={"servers": "mcp_servers"})
 async def update_mcp_config(session: HarnessSession, servers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Replace the entries of all servers, from the next run on. A secret sent as `********` keeps its stored value.
 
@@ -29,6 +31,7 @@ async def update_mcp_config(session: HarnessSession, servers: Mapping[str, Mappi
     return serialize_config(await get_servers(session).replace(servers))
 
 
+@route("PATCH /mcp/config", names={"name": "server_name"})
 async def switch_mcp_server(session: HarnessSession, name: str, *, enabled: bool) -> dict[str, Any]:
     """Enable or disable a server, from the next run on, and return the entries.
 
@@ -38,11 +41,13 @@ async def switch_mcp_server(session: HarnessSession, name: str, *, enabled: bool
     return serialize_config(await get_servers(session).switch(name, enabled=enabled))
 
 
+@route("GET /mcp/servers")
 async def list_mcp_servers(session: HarnessSession) -> dict[str, Any]:
     """Return all servers with their status, tools, resources and prompts."""
     return {"servers": [serialize_server(view) for view in await get_servers(session).list(USER)]}
 
 
+@route("GET /mcp/servers/{name}")
 async def get_mcp_server(session: HarnessSession, name: str) -> dict[str, Any]:
     """Return a server.
 
@@ -52,6 +57,7 @@ async def get_mcp_server(session: HarnessSession, name: str) -> dict[str, Any]:
     return serialize_server(await get_servers(session).get(name, USER))
 
 
+@route("PUT /mcp/servers/{name}", body="entry")
 async def put_mcp_server(session: HarnessSession, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     """Create a server or replace its entry, and return it.
 
@@ -61,6 +67,7 @@ async def put_mcp_server(session: HarnessSession, name: str, entry: Mapping[str,
     return serialize_server(await get_servers(session).put(name, entry, USER))
 
 
+@route("POST /mcp/import")
 async def import_mcp_servers(session: HarnessSession, text: str) -> dict[str, Any]:
     """Add the servers of a configuration for Claude, Cursor, VS Code or this server, and return all entries.
 
@@ -70,6 +77,7 @@ async def import_mcp_servers(session: HarnessSession, text: str) -> dict[str, An
     return serialize_config(await get_servers(session).import_text(text))
 
 
+@route("DELETE /mcp/servers/{name}")
 async def remove_mcp_server(session: HarnessSession, name: str) -> None:
     """Delete a server with all its logins and accepted tools.
 
@@ -79,6 +87,7 @@ async def remove_mcp_server(session: HarnessSession, name: str) -> None:
     await get_servers(session).remove(name)
 
 
+@route("POST /mcp/servers/{name}/reconnect")
 async def reconnect_mcp_server(session: HarnessSession, name: str) -> dict[str, Any]:
     """Reconnect to a server, wait a moment for its tools and return it.
 
@@ -88,12 +97,14 @@ async def reconnect_mcp_server(session: HarnessSession, name: str) -> dict[str, 
     return serialize_server(await get_servers(session).reconnect(name, USER))
 
 
+@route("POST /mcp/cache/reset")
 async def reset_mcp_cache(session: HarnessSession) -> dict[str, Any]:
     """Clear the cached tool lists; each server is queried again on next use."""
     get_servers(session).reset()
     return {"success": True, "message": "all MCP servers are asked again when they are next needed"}
 
 
+@route("GET /mcp/servers/{name}/pins")
 async def get_mcp_pins(session: HarnessSession, name: str) -> dict[str, Any]:
     """Return the accepted and the currently offered tools of a server.
 
@@ -103,6 +114,7 @@ async def get_mcp_pins(session: HarnessSession, name: str) -> dict[str, Any]:
     return serialize_pins(name, await get_servers(session).list_pins(name))
 
 
+@route("POST /mcp/servers/{name}/pins/accept")
 async def accept_mcp_tools(session: HarnessSession, name: str, tools: Mapping[str, str]) -> dict[str, Any]:
     """Accept the offered tools, all or none, and return the pins.
 
@@ -139,6 +151,7 @@ async def finish_mcp_login(session: HarnessSession, state: str, code: str) -> di
     return serialize_login(await servers.login(await servers.complete_login(USER, LoginCallback(state, code)), USER))
 
 
+@route("GET /mcp/servers/{name}/oauth")
 async def get_mcp_login(session: HarnessSession, name: str) -> dict[str, Any]:
     """Return the login status at a server.
 
@@ -148,6 +161,7 @@ async def get_mcp_login(session: HarnessSession, name: str) -> dict[str, Any]:
     return serialize_login(await get_servers(session).login(name, USER))
 
 
+@route("DELETE /mcp/servers/{name}/oauth")
 async def forget_mcp_login(session: HarnessSession, name: str) -> None:
     """Delete the login at a server.
 

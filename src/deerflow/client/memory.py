@@ -5,9 +5,19 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+import orjson
 from pydantic_core import to_jsonable_python
 
-from deerflow.client.session import HarnessSession, Resource, sync_and_async
+from deerflow.client.session import (
+    HarnessSession,
+    RemoteRequest,
+    RemoteSession,
+    Resource,
+    remotely,
+    route,
+    sync_and_async,
+)
+from deerflow.domain.errors import NotFound
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.memory import (
     Category,
@@ -26,6 +36,7 @@ CONFIG_FIELDS = ("enabled", "mode", "debounce_seconds", "max_facts", "fact_confi
 Document = dict[str, Any]
 
 
+@route("GET /memory")
 async def get_memory(session: HarnessSession, as_of: datetime | None = None, *, agent: str | None = None) -> Document:
     """Return the memory as one document; with `as_of`, as of that time, without content erased since.
 
@@ -35,16 +46,19 @@ async def get_memory(session: HarnessSession, as_of: datetime | None = None, *, 
     return serialize_state(await session.harness.resources.memory.read(get_scope(session, agent), moment))
 
 
+@route("POST /memory/reload")
 async def reload_memory(session: HarnessSession, *, agent: str | None = None) -> Document:
     """Apply manual edits of the stored memory and return the document."""
     return serialize_state(await session.harness.resources.memory.reload(get_scope(session, agent)))
 
 
+@route("GET /memory/export")
 async def export_memory(session: HarnessSession, *, agent: str | None = None) -> Document:
     """Return the document alone, for a `memory.json`."""
     return to_document(await session.harness.resources.memory.read(get_scope(session, agent)))
 
 
+@route("POST /memory/import", body="document")
 async def import_memory(session: HarnessSession, document: Mapping[str, Any], *, agent: str | None = None) -> Document:
     """Replace the memory by a document. This is one change and can be undone.
 
@@ -56,6 +70,7 @@ async def import_memory(session: HarnessSession, document: Mapping[str, Any], *,
     return await read_document(session, scope)
 
 
+@route("DELETE /memory")
 async def clear_memory(session: HarnessSession, *, keep_history: bool = False, agent: str | None = None) -> Document:
     """Erase the memory permanently; with `keep_history`, in a way that can be undone."""
     scope = get_scope(session, agent)
@@ -63,6 +78,7 @@ async def clear_memory(session: HarnessSession, *, keep_history: bool = False, a
     return await read_document(session, scope)
 
 
+@route("POST /memory/facts")
 async def create_memory_fact(
     session: HarnessSession,
     content: str,
@@ -82,6 +98,7 @@ async def create_memory_fact(
     return await read_document(session, scope)
 
 
+@route("PATCH /memory/facts/{fact_id}")
 async def update_memory_fact(
     session: HarnessSession,
     fact_id: str,
@@ -103,6 +120,7 @@ async def update_memory_fact(
     return await read_document(session, scope)
 
 
+@route("PUT /memory/summaries/{key}")
 async def write_memory_summary(
     session: HarnessSession, key: SummaryKey, summary: str, *, agent: str | None = None
 ) -> Document:
@@ -116,6 +134,7 @@ async def write_memory_summary(
     return await read_document(session, scope)
 
 
+@route("DELETE /memory/facts/{fact_id}")
 async def delete_memory_fact(
     session: HarnessSession, fact_id: str, *, keep_history: bool = False, agent: str | None = None
 ) -> Document:
@@ -129,6 +148,7 @@ async def delete_memory_fact(
     return await read_document(session, scope)
 
 
+@route("DELETE /memory/threads/{thread_id}")
 async def erase_thread_memory(session: HarnessSession, thread_id: str, *, agent: str | None = None) -> Document:
     """Erase all memory that was extracted from a thread, and return the document.
 
@@ -141,6 +161,7 @@ async def erase_thread_memory(session: HarnessSession, thread_id: str, *, agent:
     return await read_document(session, scope)
 
 
+@route("GET /memory/search", names={"query": "q"})
 async def search_memory(
     session: HarnessSession, query: str, limit: int = 10, category: Category | None = None, *, agent: str | None = None
 ) -> dict[str, Any]:
@@ -149,6 +170,7 @@ async def search_memory(
     return {"facts": [{**serialize_fact(hit.fact), "score": hit.score} for hit in hits]}
 
 
+@route("GET /memory/history")
 async def get_memory_history(
     session: HarnessSession,
     limit: int = 50,
@@ -165,6 +187,18 @@ async def get_memory_history(
     }
 
 
+async def undo_remote_change(session: RemoteSession, change_or_group: str, *, agent: str | None = None) -> Document:
+    """Undo a change or a group of changes on a server."""
+    query = {"agent": agent}
+    try:
+        answer = await session.send(RemoteRequest("POST", "/memory/undo", query, {"change_id": change_or_group}))
+    except NotFound:
+        answer = await session.send(RemoteRequest("POST", "/memory/undo", query, {"group": change_or_group}))
+    document: Document = orjson.loads(answer.content)
+    return document
+
+
+@remotely(undo_remote_change)
 async def undo_memory_change(session: HarnessSession, change_or_group: str, *, agent: str | None = None) -> Document:
     """Undo a change or a group of changes, and return the document.
 
@@ -177,6 +211,7 @@ async def undo_memory_change(session: HarnessSession, change_or_group: str, *, a
     return await read_document(session, scope)
 
 
+@route("GET /memory/facts/{fact_id}/why")
 async def explain_memory_fact(session: HarnessSession, fact_id: str, *, agent: str | None = None) -> dict[str, Any]:
     """Return a fact with its source, its changes and the facts it replaced.
 
@@ -192,6 +227,7 @@ async def explain_memory_fact(session: HarnessSession, fact_id: str, *, agent: s
     }
 
 
+@route("GET /memory/config")
 async def get_memory_config(session: HarnessSession, *, agent: str | None = None) -> dict[str, Any]:
     """Return the memory settings, and whether the user has enabled memory."""
     memory = session.harness.resources.memory
@@ -201,12 +237,14 @@ async def get_memory_config(session: HarnessSession, *, agent: str | None = None
     return {**shown, **more, "switched_on": await memory.is_enabled(get_scope(session, agent))}
 
 
+@route("PUT /memory/config")
 async def switch_memory(session: HarnessSession, switched_on: bool, *, agent: str | None = None) -> dict[str, Any]:
     """Enable or disable memory extraction and injection; stored memory is kept. Return the settings."""
     await session.harness.resources.memory.set_enabled(get_scope(session, agent), is_on=switched_on)
     return await get_memory_config(session, agent=agent)
 
 
+@route("GET /memory/status")
 async def get_memory_status(session: HarnessSession, *, agent: str | None = None) -> dict[str, Any]:
     """Return the settings, the document, and the threads with pending extractions."""
     waiting = await session.harness.resources.memory.list_pending(get_scope(session, agent))

@@ -1,6 +1,6 @@
-"""Runs: chat with the agent and its events, tool calls that need approval, and feedback."""
+"""Runs: chat with the agent and its events, and tool calls that need approval."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -8,12 +8,21 @@ from typing import Any, Literal
 import orjson
 from pydantic_core import to_jsonable_python
 
+from deerflow.client.agents import list_all_runs
 from deerflow.client.artifacts import get_workspace_changes
-from deerflow.client.session import HarnessSession, Resource, sync_and_async, sync_and_async_iterator
-from deerflow.client.usage import list_all_runs
+from deerflow.client.session import (
+    ClientSession,
+    HarnessSession,
+    RemoteSession,
+    Resource,
+    remotely,
+    route,
+    sync_and_async,
+    sync_and_async_iterator,
+)
 from deerflow.domain.errors import Conflict, InvalidRequest, RunFailed
 from deerflow.domain.identity import LOCAL_USER, new_id
-from deerflow.domain.runs import Rating, Resume, RunEvent, RunFeedback, RunRequest
+from deerflow.domain.runs import Resume, RunEvent, RunRequest
 from deerflow.runtime.journal.state_diff import DerivedState
 from deerflow.services.user_data import GrantedPermission
 
@@ -76,6 +85,15 @@ class RunEventReader:
             case _:
                 return None
 
+    def read_state(self, values: Mapping[str, Any]) -> StreamEvent:
+        """Return the event for a whole thread state after a step."""
+        self._collect(values.get("messages", ()))
+        return StreamEvent("values", values)
+
+    def skip(self, message_ids: Iterable[str]) -> None:
+        """Leave out messages that the thread had before the run."""
+        self._earlier_ids = frozenset(message_ids)
+
     def _collect(self, messages: Sequence[dict[str, Any]]) -> None:
         for message in messages:
             if message["id"] in self._earlier_ids:
@@ -97,7 +115,7 @@ def extract_text(content: str | list[dict[str, Any] | str]) -> str:
     return "".join(block if isinstance(block, str) else block.get("text", "") for block in content)
 
 
-async def send_message(session: HarnessSession, message: str, *, thread_id: str | None = None) -> str:
+async def send_message(session: ClientSession, message: str, *, thread_id: str | None = None) -> str:
     """Send `message` and return the answer.
 
     When a tool call needs approval, the answer so far is returned; see `approvals.list`.
@@ -110,12 +128,13 @@ async def send_message(session: HarnessSession, message: str, *, thread_id: str 
 
 
 def stream_message(
-    session: HarnessSession, message: str, *, thread_id: str | None = None
+    session: ClientSession, message: str, *, thread_id: str | None = None
 ) -> AsyncGenerator[StreamEvent]:
     """Send `message` and iterate over the events of the run. Leaving the loop early cancels the run."""
-    return follow_run(session, build_request(session, message, thread_id), RunEventReader())
+    return session.iterate(follow_run, build_request(session, message, thread_id), RunEventReader())
 
 
+@route("GET /threads/{thread_id}/state", pick="interrupts")
 async def list_pending(session: HarnessSession, thread_id: str) -> list[dict[str, Any]]:
     """Return the `interrupts` of a paused thread; its tool calls are in `value["action_requests"]`.
 
@@ -127,7 +146,7 @@ async def list_pending(session: HarnessSession, thread_id: str) -> list[dict[str
     return interrupts
 
 
-async def approve_calls(session: HarnessSession, thread_id: str) -> str:
+async def approve_calls(session: ClientSession, thread_id: str) -> str:
     """Approve the pending tool calls and return the answer.
 
     Raises:
@@ -136,7 +155,7 @@ async def approve_calls(session: HarnessSession, thread_id: str) -> str:
     return await decide_all(session, thread_id, {"type": "approve"})
 
 
-async def approve_in_thread(session: HarnessSession, thread_id: str) -> str:
+async def approve_in_thread(session: ClientSession, thread_id: str) -> str:
     """Approve the pending tool calls and others like them in this thread, and return the answer.
 
     Raises:
@@ -145,6 +164,7 @@ async def approve_in_thread(session: HarnessSession, thread_id: str) -> str:
     return await decide_all(session, thread_id, {"type": "approve", "scope": "thread"})
 
 
+@route("GET /threads/{thread_id}/permissions", pick="permissions")
 async def list_permissions(session: HarnessSession, thread_id: str) -> list[dict[str, Any]]:
     """Return the tool calls that are allowed in a thread without asking, oldest first.
 
@@ -155,6 +175,7 @@ async def list_permissions(session: HarnessSession, thread_id: str) -> list[dict
     return [serialize_permission(given) for given in found]
 
 
+@route("DELETE /threads/{thread_id}/permissions/{permission_id}")
 async def revoke_permission(session: HarnessSession, thread_id: str, permission_id: str) -> None:
     """Revoke a permission; the next such call needs approval again.
 
@@ -164,7 +185,7 @@ async def revoke_permission(session: HarnessSession, thread_id: str, permission_
     await session.harness.resources.permissions.revoke(thread_id, LOCAL_USER, permission_id)
 
 
-async def reject_calls(session: HarnessSession, thread_id: str, reason: str | None = None) -> str:
+async def reject_calls(session: ClientSession, thread_id: str, reason: str | None = None) -> str:
     """Reject the pending tool calls, pass the reason to the agent and return its answer.
 
     Raises:
@@ -173,7 +194,7 @@ async def reject_calls(session: HarnessSession, thread_id: str, reason: str | No
     return await decide_all(session, thread_id, {"type": "reject", **({"message": reason} if reason else {})})
 
 
-async def edit_call(session: HarnessSession, thread_id: str, args: Mapping[str, object]) -> str:
+async def edit_call(session: ClientSession, thread_id: str, args: Mapping[str, object]) -> str:
     """Approve the pending tool call with `args` instead of its own arguments, and return the answer.
 
     Raises:
@@ -191,7 +212,7 @@ async def edit_call(session: HarnessSession, thread_id: str, args: Mapping[str, 
     )
 
 
-async def resume_thread(session: HarnessSession, thread_id: str, answer: object) -> str:
+async def resume_thread(session: ClientSession, thread_id: str, answer: object) -> str:
     """Resume a paused thread with `answer` and return the agent's answer.
 
     Args:
@@ -207,58 +228,13 @@ async def resume_thread(session: HarnessSession, thread_id: str, answer: object)
     return await read_answer(session, await build_resume(session, thread_id, answer))
 
 
-async def stream_resumed(session: HarnessSession, thread_id: str, answer: object) -> AsyncGenerator[StreamEvent]:
+async def stream_resumed(session: ClientSession, thread_id: str, answer: object) -> AsyncGenerator[StreamEvent]:
     """Resume a paused thread with `answer`, as for `resume`, and iterate over the events of the run."""
     async with aclosing(
-        follow_run(session, await build_resume(session, thread_id, answer), RunEventReader())
+        session.iterate(follow_run, await build_resume(session, thread_id, answer), RunEventReader())
     ) as events:
         async for event in events:
             yield event
-
-
-async def put_feedback(
-    session: HarnessSession,
-    thread_id: str,
-    run_id: str,
-    rating: Rating,
-    comment: str | None = None,
-    message_id: str | None = None,
-) -> dict[str, Any]:
-    """Rate a run, or one of its messages, with 1 or -1; a second rating replaces the first.
-
-    Raises:
-        NotFound: the run does not exist.
-    """
-    feedback = session.harness.resources.feedback
-    return serialize_feedback(await feedback.put(thread_id, run_id, LOCAL_USER, rating, comment, message_id))
-
-
-async def list_feedback(session: HarnessSession, thread_id: str, run_id: str) -> list[dict[str, Any]]:
-    """Return the feedback on a run, oldest first.
-
-    Raises:
-        NotFound: the run does not exist.
-    """
-    found = await session.harness.resources.feedback.list(thread_id, run_id, LOCAL_USER)
-    return [serialize_feedback(given) for given in found]
-
-
-async def get_feedback_stats(session: HarnessSession, thread_id: str, run_id: str) -> dict[str, int]:
-    """Return the number of positive and negative ratings of a run.
-
-    Raises:
-        NotFound: the run does not exist.
-    """
-    return asdict(await session.harness.resources.feedback.stats(thread_id, run_id, LOCAL_USER))
-
-
-async def delete_feedback(session: HarnessSession, thread_id: str, run_id: str, feedback_id: str | None = None) -> None:
-    """Delete one of your feedback entries on a run, or all of them.
-
-    Raises:
-        NotFound: the run does not exist, or has no such feedback.
-    """
-    await session.harness.resources.feedback.delete(thread_id, run_id, LOCAL_USER, feedback_id)
 
 
 class RunsClient(Resource):
@@ -282,36 +258,40 @@ class ApprovalsClient(Resource):
     edit, aedit = sync_and_async(edit_call)
 
 
-class FeedbackClient(Resource):
-    """Ratings of runs and messages."""
-
-    put, aput = sync_and_async(put_feedback)
-    list, alist = sync_and_async(list_feedback)
-    get_stats, aget_stats = sync_and_async(get_feedback_stats)
-    delete, adelete = sync_and_async(delete_feedback)
-
-
-def build_request(session: HarnessSession, message: str, thread_id: str | None) -> RunRequest:
+def build_request(session: ClientSession, message: str, thread_id: str | None) -> RunRequest:
     """Return a run request with `message` as input, in a new thread unless one is given."""
     messages = [{"type": "human", "content": message}]
     return RunRequest(thread_id or new_id(), messages, session.agent, budget=session.budget)
 
 
-async def build_resume(session: HarnessSession, thread_id: str, answer: object) -> RunRequest:
+async def build_resume(session: ClientSession, thread_id: str, answer: object) -> RunRequest:
     """Return a run request that resumes a paused thread with `answer`."""
     await require_pending(session, thread_id)
     return RunRequest(thread_id, agent=session.agent, resume=Resume(answer), create_thread=False, budget=session.budget)
 
 
-async def read_answer(session: HarnessSession, request: RunRequest) -> str:
+async def read_answer(session: ClientSession, request: RunRequest) -> str:
     """Start a run and return its final answer."""
     reader = RunEventReader()
-    async with aclosing(follow_run(session, request, reader)) as events:
+    async with aclosing(session.iterate(follow_run, request, reader)) as events:
         async for _event in events:
             pass
     return reader.answer
 
 
+async def follow_remote_run(
+    session: RemoteSession, request: RunRequest, reader: RunEventReader
+) -> AsyncGenerator[StreamEvent]:
+    """Start a run on a server and yield its events; cancel it when the generator is closed early."""
+    reader.skip(await session.list_message_ids(request.thread_id))
+    async with aclosing(session.stream_run(request)) as events:
+        async for each in events:
+            event = reader.read_state(orjson.loads(each.data)) if each.event == "changes" else reader.read(each)
+            if event is not None:
+                yield event
+
+
+@remotely(follow_remote_run)
 async def follow_run(
     session: HarnessSession, request: RunRequest, reader: RunEventReader
 ) -> AsyncGenerator[StreamEvent]:
@@ -331,16 +311,16 @@ async def follow_run(
             await runs.stop(run.run_id)
 
 
-async def decide_all(session: HarnessSession, thread_id: str, decision: Mapping[str, object]) -> str:
+async def decide_all(session: ClientSession, thread_id: str, decision: Mapping[str, object]) -> str:
     """Apply the same decision to all pending tool calls and return the answer."""
     interrupts = await require_pending(session, thread_id)
     answers = {each["id"]: {"decisions": [decision] * len(get_action_requests(each))} for each in interrupts}
     return await resume_thread(session, thread_id, answers)
 
 
-async def require_pending(session: HarnessSession, thread_id: str) -> list[dict[str, Any]]:
+async def require_pending(session: ClientSession, thread_id: str) -> list[dict[str, Any]]:
     """Return the interrupts of a thread, or raise `Conflict` if there are none."""
-    interrupts = await list_pending(session, thread_id)
+    interrupts = await session.run(list_pending, thread_id)
     if not interrupts:
         raise Conflict(f"thread {thread_id!r} has nothing pending")
     return interrupts
@@ -364,10 +344,3 @@ def serialize_permission(given: GrantedPermission) -> dict[str, Any]:
     fields: dict[str, Any] = to_jsonable_python(asdict(given.permission))
     created_at = to_jsonable_python(given.created_at)
     return {"permission_id": given.permission_id, **fields, "created_at": created_at}
-
-
-def serialize_feedback(given: RunFeedback) -> dict[str, Any]:
-    """Return feedback in the shape of the HTTP API."""
-    fields: dict[str, Any] = to_jsonable_python(asdict(given))
-    fields.pop("owner")
-    return fields

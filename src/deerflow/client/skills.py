@@ -5,7 +5,19 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from deerflow.client.session import HarnessSession, Resource, sync_and_async
+import orjson
+
+from deerflow.client.session import (
+    HarnessSession,
+    RemoteRequest,
+    RemoteSession,
+    Resource,
+    quote_segment,
+    remotely,
+    route,
+    sync_and_async,
+)
+from deerflow.domain.errors import InvalidRequest
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.skills.authoring.download import SkillAddress
 from deerflow.skills.authoring.history import HistoryEntry
@@ -24,6 +36,13 @@ USER = LOCAL_USER.user_id
 PERSON = Author()
 
 
+async def list_remote_skills(session: RemoteSession, enabled_only: bool = False) -> dict[str, Any]:
+    """Return the skills of a server."""
+    found: dict[str, Any] = orjson.loads((await session.send(RemoteRequest("GET", "/skills"))).content)
+    return {**found, "skills": [each for each in found["skills"] if each["enabled"] or not enabled_only]}
+
+
+@remotely(list_remote_skills)
 async def list_skills(session: HarnessSession, enabled_only: bool = False) -> dict[str, Any]:
     """Return the skills, by name, and the rejected skill folders with the reasons.
 
@@ -33,6 +52,7 @@ async def list_skills(session: HarnessSession, enabled_only: bool = False) -> di
     return serialize_skills(await session.harness.core.skills.list(USER), enabled_only=enabled_only)
 
 
+@route("GET /skills/{name}")
 async def get_skill(session: HarnessSession, name: str) -> dict[str, Any]:
     """Return a skill with its SKILL.md, its header and its file list.
 
@@ -50,6 +70,7 @@ async def get_skill(session: HarnessSession, name: str) -> dict[str, Any]:
     }
 
 
+@route("PUT /skills/{name}")
 async def update_skill(session: HarnessSession, name: str, *, enabled: bool) -> dict[str, Any]:
     """Enable or disable a skill for all later runs, and return it.
 
@@ -59,11 +80,30 @@ async def update_skill(session: HarnessSession, name: str, *, enabled: bool) -> 
     return serialize_skill(await session.harness.core.skills.set_enabled(USER, name, enabled=enabled))
 
 
+@route("POST /skills/reload")
 async def reload_skills(session: HarnessSession) -> dict[str, Any]:
     """Read all skill folders again. Changes are detected automatically, except on some network file systems."""
     return serialize_skills(await session.harness.core.skills.reload(USER))
 
 
+async def install_remote_skill(
+    session: RemoteSession,
+    path: str | Path,
+    thread_id: str | None = None,
+    *,
+    ref: str | None = None,
+    folder: str | None = None,
+) -> dict[str, Any]:
+    """Install a skill on a server, from a thread or an address."""
+    if thread_id is None and "://" not in str(path):
+        raise InvalidRequest("upload the archive to a thread and name the thread: the server cannot read this machine")
+    where = {"url": str(path), "ref": ref, "folder": folder} if thread_id is None else {"path": str(path)}
+    answer = await session.send(RemoteRequest("POST", "/skills/install", body={"thread_id": thread_id, **where}))
+    installed: dict[str, Any] = orjson.loads(answer.content)
+    return installed
+
+
+@remotely(install_remote_skill)
 async def install_skill(
     session: HarnessSession,
     path: str | Path,
@@ -98,12 +138,14 @@ async def install_skill(
     return serialize_install(installed)
 
 
+@route("GET /skills/custom")
 async def list_custom_skills(session: HarnessSession) -> dict[str, Any]:
     """Return your custom skills, and their files that were changed manually."""
     found = [serialize_custom_skill(skill) for skill in await session.harness.resources.custom_skills.list(USER)]
     return {"skills": [{key: value for key, value in each.items() if key != "content"} for each in found]}
 
 
+@route("GET /skills/custom/{name}")
 async def get_custom_skill(session: HarnessSession, name: str) -> dict[str, Any]:
     """Return a custom skill with its SKILL.md.
 
@@ -113,6 +155,7 @@ async def get_custom_skill(session: HarnessSession, name: str) -> dict[str, Any]
     return serialize_custom_skill(await session.harness.resources.custom_skills.get(USER, name))
 
 
+@route("GET /skills/custom/{name}/files/{path}")
 async def get_custom_skill_file(session: HarnessSession, name: str, path: str) -> dict[str, Any]:
     """Return a text file of a custom skill.
 
@@ -123,6 +166,7 @@ async def get_custom_skill_file(session: HarnessSession, name: str, path: str) -
     return {"path": path, "content": found.content, "sha256": found.sha256}
 
 
+@route("POST /skills/custom")
 async def create_custom_skill(session: HarnessSession, content: str) -> dict[str, Any]:
     """Create a skill from a SKILL.md, which contains its name, and return it.
 
@@ -134,6 +178,17 @@ async def create_custom_skill(session: HarnessSession, content: str) -> dict[str
     return serialize_custom_skill(await session.harness.resources.custom_skills.create(USER, content, PERSON))
 
 
+async def edit_remote_skill(
+    session: RemoteSession, name: str, content: str, expected_sha256: str | None = None, path: str | None = None
+) -> dict[str, Any]:
+    """Replace `SKILL.md` or another file of a custom skill of a server."""
+    body = {"content": content, "expected_sha256": expected_sha256}
+    answer = await session.send(RemoteRequest("PUT", to_skill_path(name, path), body=body))
+    skill: dict[str, Any] = orjson.loads(answer.content)
+    return skill
+
+
+@remotely(edit_remote_skill)
 async def edit_custom_skill(
     session: HarnessSession, name: str, content: str, expected_sha256: str | None = None, path: str | None = None
 ) -> dict[str, Any]:
@@ -150,6 +205,12 @@ async def edit_custom_skill(
     return serialize_custom_skill(await custom_skills.write_file(USER, name, path, content, PERSON, expected_sha256))
 
 
+async def delete_remote_skill(session: RemoteSession, name: str, path: str | None = None) -> None:
+    """Delete a custom skill of a server, or one of its files."""
+    await session.send(RemoteRequest("DELETE", to_skill_path(name, path)))
+
+
+@remotely(delete_remote_skill)
 async def delete_custom_skill(session: HarnessSession, name: str, path: str | None = None) -> None:
     """Delete a skill or one of its files; a rollback restores it until the history is cleared.
 
@@ -162,6 +223,7 @@ async def delete_custom_skill(session: HarnessSession, name: str, path: str | No
         await session.harness.resources.custom_skills.remove_file(USER, name, path, PERSON)
 
 
+@route("GET /skills/custom/{name}/update")
 async def check_skill_update(session: HarnessSession, name: str) -> dict[str, Any]:
     """Download a skill again from its source and return the newest revision and the diff. Nothing is changed.
 
@@ -175,6 +237,7 @@ async def check_skill_update(session: HarnessSession, name: str) -> dict[str, An
     return asdict(await check_for_update(resources.custom_skills, resources.skill_downloader, LOCAL_USER, name))
 
 
+@route("POST /skills/custom/{name}/update")
 async def update_skill_from_source(session: HarnessSession, name: str, revision: str) -> dict[str, Any]:
     """Replace a skill by the revision of its source that `check_update` has returned; a rollback restores it.
 
@@ -189,6 +252,7 @@ async def update_skill_from_source(session: HarnessSession, name: str, revision:
     return serialize_install(await update_from_source(custom_skills, downloader, LOCAL_USER, name, revision))
 
 
+@route("GET /skills/custom/{name}/history")
 async def get_skill_history(session: HarnessSession, name: str) -> dict[str, Any]:
     """Return the changes of a custom skill with diffs, oldest first, also of a deleted skill.
 
@@ -200,11 +264,13 @@ async def get_skill_history(session: HarnessSession, name: str) -> dict[str, Any
     return {"history": shown}
 
 
+@route("DELETE /skills/custom/{name}/history")
 async def clear_skill_history(session: HarnessSession, name: str) -> None:
     """Delete the history of a skill; deleted files can no longer be restored."""
     await session.harness.resources.custom_skills.clear_history(USER, name)
 
 
+@route("POST /skills/custom/{name}/rollback")
 async def rollback_skill(session: HarnessSession, name: str, history_index: int = -1) -> dict[str, Any]:
     """Undo a change of a file, or an update or the deletion of the skill, and return the skill.
 
@@ -241,6 +307,12 @@ class CustomSkillsClient(Resource):
     rollback, arollback = sync_and_async(rollback_skill)
     check_update, acheck_update = sync_and_async(check_skill_update)
     update, aupdate = sync_and_async(update_skill_from_source)
+
+
+def to_skill_path(name: str, path: str | None) -> str:
+    """Return the path of a custom skill, or of one of its files, in the HTTP API."""
+    file = "" if path is None else f"/files/{quote_segment('path', path)}"
+    return f"/skills/custom/{quote_segment('', name)}{file}"
 
 
 def serialize_skills(found: SkillSet, *, enabled_only: bool = False) -> dict[str, Any]:

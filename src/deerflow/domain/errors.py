@@ -172,6 +172,14 @@ class LoginFailed(Unauthorized):
     """The e-mail address or the password is wrong; the text does not say which."""
 
 
+class SignOnFailed(DeerFlowError):
+    """The login at an OpenID provider failed; `reason` is for the page, the text says more and has no secret."""
+
+    def __init__(self, message: str, reason: str = "failed") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 class TooManyAttempts(DeerFlowError):
     """There were too many attempts; the caller may try again after a time."""
 

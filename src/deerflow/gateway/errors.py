@@ -68,6 +68,7 @@ ERRORS: Mapping[str, ErrorCode] = MappingProxyType(
         "InternalError": ErrorCode(500, "internal error; see the log for the request id"),
         "RunFailed": ErrorCode(500, "run ended without an answer"),
         "McpLoginFailed": ErrorCode(502, "login at an MCP server failed; `detail` says why"),
+        "SignOnFailed": ErrorCode(502, "login at an OpenID provider failed; `detail` says why"),
         "SkillUnavailable": ErrorCode(502, "skill cannot be downloaded; `detail` says why"),
         "ModelError": ErrorCode(502, "invalid response of a model"),
         "ModelRejected": ErrorCode(502, "request rejected by the model provider"),

@@ -19,6 +19,8 @@ SNAPSHOT = "1f0a3c5e7d424b1a80060c0ffee0babe1f0a3c5e7d424b1a80060c0ffee0babe"
 CONNECTION = "1f0a3c5e-7d42-4b1a-8008-0c0ffee0c0de"
 SESSION = "1f0a3c5e-7d42-4b1a-8011-0c0ffee05e55"
 API_TOKEN_ID = "1f0a3c5e-7d42-4b1a-8012-0c0ffee070ce"
+IDENTITY = "1f0a3c5e-7d42-4b1a-8015-0c0ffee01d00"
+PASSKEY_ID = "1f0a3c5e-7d42-4b1a-8016-0c0ffee0ca5e"
 INVITATION = "1f0a3c5e-7d42-4b1a-8013-0c0ffee01417"
 USER = "c0ffee7d424b1a80140c0ffee0face00"
 PROJECT = "1f0a3c5e-7d42-4b1a-8009-0c0ffee0beac"
@@ -56,6 +58,9 @@ PATH_EXAMPLES: Mapping[str, str] = MappingProxyType(
         "connection_id": CONNECTION,
         "session_id": SESSION,
         "token_id": API_TOKEN_ID,
+        "identity_id": IDENTITY,
+        "passkey_id": PASSKEY_ID,
+        "provider": "company",
         "invitation_id": INVITATION,
         "user_id": USER,
         "project_id": PROJECT,

@@ -313,6 +313,13 @@ def load_accounts() -> APIRouter:
     return router
 
 
+def load_login_methods() -> APIRouter:
+    """Import the router of single sign-on and passkeys."""
+    from deerflow.gateway.routers.login_methods import router
+
+    return router
+
+
 def load_account_admin() -> APIRouter:
     """Import the router of /v1/auth/users and /v1/auth/invitations."""
     from deerflow.gateway.routers.accounts import admin_router
@@ -358,6 +365,10 @@ ROUTES = (
     LazyRouter(load_embedding_model, ("/embedding-model",)),
     LazyRouter(load_model_connections, ("/model-providers", "/model-connections", "/saved-models")),
     LazyRouter(load_account_admin, ("/v1/auth/users", "/v1/auth/invitations", "/v1/auth/setup-link")),
+    LazyRouter(
+        load_login_methods,
+        tuple(f"/v1/auth/{each}" for each in ("providers", "oauth", "callback", "identities", "passkeys")),
+    ),
     LazyRouter(load_accounts, ("/v1/auth",)),
     LazyRouter(load_audit, ("/audit",)),
     LazyRouter(load_admin_messages, ("/admin/threads/*/messages",)),

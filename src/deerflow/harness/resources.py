@@ -30,8 +30,9 @@ from deerflow.services.user_data import FeedbackService, KeyValueStore, Permissi
 
 if TYPE_CHECKING:
     from deerflow.accounts.accounts import Accounts
-    from deerflow.accounts.logins import Logins
-    from deerflow.accounts.passwords import Passwords
+    from deerflow.accounts.logins import Logins, Passwords
+    from deerflow.accounts.passkeys import Passkeys
+    from deerflow.accounts.single_sign_on import SingleSignOn
     from deerflow.mcp.servers import McpServerManager
     from deerflow.runtime.threads.threads import Threads
     from deerflow.services.artifacts import ArtifactService, ThreadArtifacts, WebPageService
@@ -94,8 +95,22 @@ class Resources:
         return Logins(self._core.database, self._passwords, self.authenticator)
 
     @cached_property
+    def single_sign_on(self) -> "SingleSignOn":
+        """Logins at OpenID providers."""
+        from deerflow.accounts.single_sign_on import SingleSignOn
+
+        return SingleSignOn(self._core.database, self.authenticator)
+
+    @cached_property
+    def passkeys(self) -> "Passkeys":
+        """Passkeys of accounts."""
+        from deerflow.accounts.passkeys import Passkeys
+
+        return Passkeys(self._core.database)
+
+    @cached_property
     def _passwords(self) -> "Passwords":
-        from deerflow.accounts.passwords import Passwords
+        from deerflow.accounts.logins import Passwords
 
         return Passwords()
 

@@ -1,4 +1,4 @@
-/** Accounts: login, links, sessions, API tokens and users. */
+/** Accounts: login, links, sessions, API tokens, passkeys, identities and users. */
 
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
 import type { Schemas } from "@/api/wire";
@@ -20,6 +20,9 @@ export type NewLink = Schemas["NewLink"];
 export type AuditEntry = Schemas["AuditEntryInfo"];
 export type AuditPerson = Schemas["AuditPerson"];
 export type AdminAccess = Schemas["AdminAccess"];
+export type Passkey = Schemas["PasskeyInfo"];
+export type Identity = Schemas["IdentityInfo"];
+export type LoginProviders = Schemas["LoginProviders"];
 
 const AUTH = "/api/v1/auth";
 const AUDIT = "/api/audit";
@@ -36,6 +39,23 @@ export function protect(init: RequestInit = {}): RequestInit {
 export function needsLogin(response: Response): boolean {
   return response.status === 401 && response.headers.has("WWW-Authenticate");
 }
+
+/** Return the address at which a login at a provider begins; afterwards the browser returns to `path`. */
+export function signOnUrl(provider: string, path: string): string {
+  return `${AUTH}/oauth/${encodeURIComponent(provider)}?${new URLSearchParams({ next: path })}`;
+}
+
+/** Return true if this browser can use passkeys here: they are bound to a name, so an address will not do. */
+export function supportsPasskeys(): boolean {
+  const isAddress = /^[\d.]+$|:/.test(location.hostname);
+  return (
+    !isAddress &&
+    typeof PublicKeyCredential === "function" &&
+    "parseRequestOptionsFromJSON" in PublicKeyCredential
+  );
+}
+
+type Options = Schemas["PasskeyOptions"];
 
 export interface Credentials {
   readonly email: string;
@@ -63,6 +83,31 @@ export function accountsApi(fetch: Fetch) {
     acceptInvitation: (token: string, credentials: Credentials) =>
       send("accept-invitation", jsonBody({ token, ...credentials })),
     resetPassword: (token: string, password: string) => send("reset-password", jsonBody({ token, password })),
+    providers: () => requestJson<LoginProviders>(fetch, `${AUTH}/providers`),
+    beginLink: (provider: string) =>
+      requestJson<Schemas["StartedLink"]>(fetch, `${AUTH}/oauth/${encodeURIComponent(provider)}/link`, {
+        method: "POST",
+      }),
+    identities: () => requestJson<Identity[]>(fetch, `${AUTH}/identities`),
+    removeIdentity: (id: string) => remove(`identities/${encodeURIComponent(id)}`),
+    logInWithPasskey: async () => {
+      const { options } = await requestJson<Options>(fetch, `${AUTH}/passkeys/login/options`, {
+        method: "POST",
+      });
+      const publicKey = PublicKeyCredential.parseRequestOptionsFromJSON(options as never);
+      const credential = await navigator.credentials.get({ publicKey });
+      await send("passkeys/login", jsonBody({ credential }));
+    },
+    passkeys: () => requestJson<Passkey[]>(fetch, `${AUTH}/passkeys`),
+    addPasskey: async (name: string) => {
+      const { options } = await requestJson<Options>(fetch, `${AUTH}/passkeys/options`, { method: "POST" });
+      const publicKey = PublicKeyCredential.parseCreationOptionsFromJSON(options as never);
+      const credential = await navigator.credentials.create({ publicKey });
+      await send("passkeys", jsonBody({ name, credential }));
+    },
+    renamePasskey: (id: string, name: string) =>
+      send(`passkeys/${encodeURIComponent(id)}`, jsonBody({ name }, "PATCH")),
+    removePasskey: (id: string) => remove(`passkeys/${encodeURIComponent(id)}`),
     logOut: () => send("logout", { method: "POST" }),
     logOutEverywhere: () => send("logout-everywhere", { method: "POST" }),
     changePassword: (current: string, next: string) =>

@@ -617,6 +617,12 @@ export interface components {
       /** @default */
       readonly evidence?: string;
     };
+    readonly FinishPasskey: {
+      readonly name: string;
+      readonly credential: {
+        [key: string]: components["schemas"]["JsonValue"];
+      };
+    };
     readonly Flags: {
       /** @default true */
       readonly assistants?: boolean;
@@ -751,6 +757,14 @@ export interface components {
       readonly hits: readonly components["schemas"]["Hit"][];
       readonly next_cursor: string | null;
     };
+    readonly IdentityInfo: {
+      readonly identity_id: string;
+      readonly issuer: string;
+      readonly email: string;
+      /** Format: date-time */
+      readonly created_at: string;
+      readonly last_used_at: string | null;
+    };
     readonly IndexedFile: {
       readonly file_id: string;
       readonly name: string;
@@ -868,6 +882,14 @@ export interface components {
       readonly password: string;
       /** @default true */
       readonly remember_me?: boolean;
+    };
+    readonly LoginProvider: {
+      readonly name: string;
+      readonly label: string;
+    };
+    readonly LoginProviders: {
+      readonly providers: readonly components["schemas"]["LoginProvider"][];
+      readonly passkeys: boolean;
     };
     readonly LookedBackAt: {
       readonly configurable: components["schemas"]["Checkpoint"];
@@ -1229,6 +1251,27 @@ export interface components {
       readonly works: boolean;
       readonly detail: string;
     };
+    readonly PasskeyInfo: {
+      readonly passkey_id: string;
+      readonly name: string;
+      readonly is_synced: boolean;
+      readonly is_backed_up: boolean;
+      /** Format: date-time */
+      readonly created_at: string;
+      readonly last_used_at: string | null;
+    };
+    readonly PasskeyLogin: {
+      readonly credential: {
+        [key: string]: components["schemas"]["JsonValue"];
+      };
+      /** @default true */
+      readonly remember_me?: boolean;
+    };
+    readonly PasskeyOptions: {
+      readonly options: {
+        [key: string]: components["schemas"]["JsonValue"];
+      };
+    };
     readonly PastedMcpServer: {
       readonly name: string;
       readonly entry: {
@@ -1392,6 +1435,9 @@ export interface components {
       readonly category: "public" | "custom";
       readonly path: string;
       readonly reason: string;
+    };
+    readonly RenamePasskey: {
+      readonly name: string;
     };
     readonly ReplaceModelKey: {
       /** Format: password */
@@ -1931,6 +1977,9 @@ export interface components {
        * @enum {string}
        */
       readonly if_not_exists?: "create" | "reject";
+    };
+    readonly StartedLink: {
+      readonly url: string;
     };
     readonly StartedLogin: {
       readonly authorization_url: string;

@@ -1,13 +1,17 @@
 """Sections for the server: address, gateway limits, logging and share links."""
 
+from collections.abc import Mapping
 from ipaddress import ip_network
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from deerflow.config.sections.base import Section, make_error
 from deerflow.config.sections.runs import Amount
+
+LOOPBACK_HOSTS = ("localhost", "127.0.0.1", "::1")
+PROVIDER_NAME = r"^[a-z0-9][a-z0-9-]{0,39}$"
 
 
 class ServerConfig(Section):
@@ -105,6 +109,53 @@ class QuotasConfig(Section):
     currency: str = Field(default="USD", pattern=r"^[A-Z]{3,8}$", description="Currency of `cost_per_day`.")
 
 
+class SsoProviderConfig(Section):
+    """OpenID provider at which people log in."""
+
+    issuer: str = Field(description="Issuer URL, exactly as the provider states it; https, or http on this machine.")
+    client_id: str = Field(min_length=1, description="Client id that the provider has given to this server.")
+    client_secret: str | None = Field(default=None, min_length=1, description="Client secret; null: a public client.")
+    label: str | None = Field(default=None, max_length=60, description="Name on the login button; default: the key.")
+    scopes: tuple[str, ...] = Field(
+        default=("openid", "email", "profile"),
+        strict=False,
+        description="Requested scopes; openid is always one.",
+    )
+    allowed_domains: tuple[str, ...] = Field(
+        default=(),
+        strict=False,
+        description='Domains of verified e-mail addresses that may log in; ["*"]: any. Required with create_accounts, '
+        "unless there are allowed_groups.",
+    )
+    groups_claim: str = Field(default="groups", min_length=1, description="Claim with the groups or roles of a person.")
+    allowed_groups: tuple[str, ...] = Field(
+        default=(), strict=False, description="Groups that may log in; default: no limit."
+    )
+    admin_groups: tuple[str, ...] = Field(
+        default=(),
+        strict=False,
+        description="Groups whose members are administrators, all others are not; default: roles are set here.",
+    )
+    create_accounts: bool = Field(default=True, description="Create an account at the first login of a person.")
+
+    @field_validator("issuer")
+    @classmethod
+    def _check_issuer(cls, url: str) -> str:
+        parts = urlsplit(url)
+        is_secure = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK_HOSTS)
+        if not is_secure or not parts.hostname or parts.query or parts.fragment or "@" in parts.netloc:
+            raise make_error("must be an https URL without query, such as https://login.example.com")
+        return url
+
+    @model_validator(mode="after")
+    def _check_limits(self) -> Self:
+        if self.create_accounts and not self.allowed_domains and not self.allowed_groups:
+            raise make_error(
+                'create_accounts needs allowed_domains or allowed_groups; allowed_domains: ["*"] allows all'
+            )
+        return self
+
+
 class UsersConfig(Section):
     """Accounts of people: sessions, links and cookies. Without an account, no login is required on this machine."""
 
@@ -124,6 +175,11 @@ class UsersConfig(Section):
         description="always: send the session cookie over TLS only; auto: if the login came over TLS.",
     )
     quotas: QuotasConfig = Field(default=QuotasConfig(), description="Limits of every person; null for none.")
+    sso: Mapping[Annotated[str, Field(pattern=PROVIDER_NAME)], SsoProviderConfig] = Field(
+        default_factory=dict,
+        max_length=20,
+        description="OpenID providers for single sign-on by a name of your choice, which is part of the callback URL.",
+    )
 
 
 LogFormat = Literal["text", "json"]

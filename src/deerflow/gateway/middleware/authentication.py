@@ -35,10 +35,14 @@ PUBLIC = frozenset(
         ("POST", f"{AUTH}check-link"),
         ("POST", f"{AUTH}accept-invitation"),
         ("POST", f"{AUTH}reset-password"),
+        ("GET", f"{AUTH}providers"),
+        ("POST", f"{AUTH}passkeys/login/options"),
+        ("POST", f"{AUTH}passkeys/login"),
     }
 )
-"""Routes without a login, besides shared threads and the page."""
-SHARED = "/api/shared/"
+"""Routes without a login, besides those below and the page."""
+PUBLIC_BELOW = ("/api/shared/", f"{AUTH}oauth/", f"{AUTH}callback/")
+"""Beginnings of paths that are read without a login: shared threads, and logins at OpenID providers."""
 PROTECTED = ("/api/", "/mcp", "/metrics")
 """Beginnings of the paths that need a credential; the rest is the page."""
 METRICS = "/metrics"
@@ -218,7 +222,7 @@ def is_public(scope: Scope) -> bool:
         return True
     if method not in ("GET", "HEAD"):
         return False
-    return path.startswith(SHARED) or not path.startswith(PROTECTED)
+    return path.startswith(PUBLIC_BELOW) or not path.startswith(PROTECTED)
 
 
 def find_secret(headers: Headers, *, is_secure: bool) -> tuple[CredentialKind, str] | None:

@@ -24,6 +24,8 @@ CALLBACK = "/api/mcp/oauth/callback"
 """OAuth callback, which other sites may navigate to: its parameters are useless without the stored state."""
 HOST = re.compile(r"(?:[\w.~%!$&'()*+,;=-]*|\[[0-9A-Fa-f:.]+\])(?::\d*)?", re.ASCII)
 """Host header: a name or an address, and a port."""
+CALLBACK, SIGN_ON_CALLBACKS = "/api/mcp/oauth/callback", "/api/v1/auth/callback/"
+"""OAuth callbacks, which other sites may navigate to: their parameters are useless without the stored state."""
 UNSAFE_METHODS = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -73,7 +75,7 @@ class SameOriginMiddleware:
 def is_oauth_callback(method: str, path: str, headers: Headers) -> bool:
     """Return whether a browser returns from an OAuth login, in a window and not in a frame."""
     is_window = (headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")) == ("navigate", "document")
-    return method == "GET" and path == CALLBACK and is_window
+    return method == "GET" and (path == CALLBACK or path.startswith(SIGN_ON_CALLBACKS)) and is_window
 
 
 def parse_host(value: str) -> SplitResult | None:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, TypeAdapter, ValidationError
+from pydantic.types import JsonValue
 
 from deerflow.accounts.accounts import CreatedLink
 from deerflow.accounts.logins import CreatedToken
@@ -29,7 +30,14 @@ Email = Annotated[str, Field(min_length=1, max_length=MAX_EMAIL_CHARS)]
 Password = Annotated[SecretStr, Field(min_length=1, max_length=MAX_PASSWORD_CHARS)]
 NewPassword = Annotated[SecretStr, Field(min_length=MIN_PASSWORD_CHARS, max_length=MAX_PASSWORD_CHARS)]
 LinkToken = Annotated[SecretStr, Field(min_length=1, max_length=128)]
+CredentialJson = Annotated[dict[str, JsonValue], Field(max_length=20)]
 EMAIL, PASSWORD = "you@example.com", "a long password"
+PASSKEY: dict[str, JsonValue] = {
+    "id": "AQ",
+    "rawId": "AQ",
+    "type": "public-key",
+    "response": {"clientDataJSON": "e30", "authenticatorData": "AA", "signature": "AA"},
+}
 
 
 class SetupStatus(BaseModel):
@@ -125,6 +133,59 @@ class ChangeUser(BaseModel):
     is_active: bool | None = None
 
 
+class FinishPasskey(BaseModel):
+    """Passkey that a browser has created, as `PublicKeyCredential.toJSON()` returns it, and its name."""
+
+    model_config = ConfigDict(json_schema_extra=with_examples({"name": "laptop", "credential": PASSKEY}))
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    credential: CredentialJson
+
+
+class PasskeyLogin(BaseModel):
+    """Answer of a passkey, as `PublicKeyCredential.toJSON()` returns it."""
+
+    model_config = ConfigDict(json_schema_extra=with_examples({"credential": PASSKEY}))
+
+    credential: CredentialJson
+    remember_me: bool = True
+    """False: the browser forgets the session when it is closed."""
+
+
+class RenamePasskey(BaseModel):
+    """New name of a passkey."""
+
+    model_config = ConfigDict(json_schema_extra=with_examples({"name": "telephone"}))
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class LoginProvider(BaseModel):
+    """OpenID provider at which people log in."""
+
+    name: str
+    label: str
+
+
+class LoginProviders(BaseModel):
+    """Ways to log in besides a password."""
+
+    providers: list[LoginProvider]
+    passkeys: bool
+
+
+class StartedLink(BaseModel):
+    """URL of a provider; open it in the browser that asked for it."""
+
+    url: str
+
+
+class PasskeyOptions(BaseModel):
+    """Options for `navigator.credentials`, in the form of `parseCreationOptionsFromJSON` and its sibling."""
+
+    options: dict[str, JsonValue]
+
+
 class FromAccounts(BaseModel):
     """Base of responses that are read from data of accounts."""
 
@@ -203,6 +264,28 @@ class NewToken(BaseModel):
     @classmethod
     def from_domain(cls, created: CreatedToken) -> "NewToken":
         return cls(token=created.secret, info=TokenInfo.model_validate(created.token))
+
+
+class IdentityInfo(FromAccounts):
+    """Account of a person at an OpenID provider."""
+
+    identity_id: str
+    issuer: str
+    email: str
+    created_at: datetime
+    last_used_at: datetime | None
+
+
+class PasskeyInfo(FromAccounts):
+    """Passkey without its key."""
+
+    passkey_id: str
+    name: str
+    is_synced: bool
+    """The passkey may be copied to other devices of the person."""
+    is_backed_up: bool
+    created_at: datetime
+    last_used_at: datetime | None
 
 
 class LinkInfo(BaseModel):

@@ -84,9 +84,32 @@ CREATE TABLE feedback (
   CONSTRAINT fk_feedback_run_id FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
 
+CREATE TABLE identities (
+  identity_id VARCHAR(64) NOT NULL,
+  owner VARCHAR(64) NOT NULL,
+  issuer VARCHAR(512) NOT NULL,
+  subject VARCHAR(255) NOT NULL,
+  email VARCHAR(255) NOT NULL,
+  created_at BIGINT NOT NULL,
+  last_used_at BIGINT,
+  CONSTRAINT pk_identities PRIMARY KEY (identity_id),
+  CONSTRAINT fk_identities_owner FOREIGN KEY(owner) REFERENCES accounts (user_id) ON DELETE CASCADE
+);
+
 CREATE TABLE installation (
   database_id VARCHAR(64) NOT NULL,
   CONSTRAINT pk_installation PRIMARY KEY (database_id)
+);
+
+CREATE TABLE login_attempts (
+  key_hash VARCHAR(64) NOT NULL,
+  kind VARCHAR(32) NOT NULL,
+  user_id VARCHAR(64),
+  network VARCHAR(64) NOT NULL,
+  data JSON NOT NULL,
+  expires_at BIGINT NOT NULL,
+  CONSTRAINT pk_login_attempts PRIMARY KEY (key_hash),
+  CONSTRAINT fk_login_attempts_user_id FOREIGN KEY(user_id) REFERENCES accounts (user_id) ON DELETE CASCADE
 );
 
 CREATE TABLE login_failures (
@@ -239,6 +262,22 @@ CREATE TABLE passages (
   text TEXT NOT NULL, headings TEXT DEFAULT '' NOT NULL,
   CONSTRAINT pk_passages PRIMARY KEY (row_id),
   CONSTRAINT fk_passages_file_id FOREIGN KEY(file_id) REFERENCES project_files (file_id) ON DELETE CASCADE
+);
+
+CREATE TABLE passkeys (
+  passkey_id VARCHAR(64) NOT NULL,
+  owner VARCHAR(64) NOT NULL,
+  credential_hash VARCHAR(64) NOT NULL,
+  credential_id BLOB NOT NULL,
+  public_key BLOB NOT NULL,
+  sign_count BIGINT NOT NULL,
+  is_synced BOOLEAN NOT NULL,
+  is_backed_up BOOLEAN NOT NULL,
+  name VARCHAR(255) NOT NULL,
+  created_at BIGINT NOT NULL,
+  last_used_at BIGINT,
+  CONSTRAINT pk_passkeys PRIMARY KEY (passkey_id),
+  CONSTRAINT fk_passkeys_owner FOREIGN KEY(owner) REFERENCES accounts (user_id) ON DELETE CASCADE
 );
 
 CREATE TABLE processes (
@@ -458,6 +497,14 @@ CREATE UNIQUE INDEX ix_feedback_run_id_owner_message_id ON feedback (run_id, own
 
 CREATE INDEX ix_feedback_thread_id ON feedback (thread_id);
 
+CREATE UNIQUE INDEX ix_identities_issuer_subject ON identities (issuer, subject);
+
+CREATE INDEX ix_identities_owner ON identities (owner);
+
+CREATE INDEX ix_login_attempts_expires_at ON login_attempts (expires_at);
+
+CREATE INDEX ix_login_attempts_network ON login_attempts (network);
+
 CREATE INDEX ix_login_failures_updated_at ON login_failures (updated_at);
 
 CREATE INDEX ix_login_sessions_owner ON login_sessions (owner);
@@ -493,6 +540,10 @@ CREATE UNIQUE INDEX ix_model_connections_owner_provider_base_url ON model_connec
 CREATE INDEX ix_passage_vectors_project_id_model_row_id_signs ON passage_vectors (project_id, model, row_id, signs);
 
 CREATE UNIQUE INDEX ix_passages_file_id_number ON passages (file_id, number);
+
+CREATE UNIQUE INDEX ix_passkeys_credential_hash ON passkeys (credential_hash);
+
+CREATE INDEX ix_passkeys_owner ON passkeys (owner);
 
 CREATE UNIQUE INDEX ix_project_files_project_id_name ON project_files (project_id, name);
 

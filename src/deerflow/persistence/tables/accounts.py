@@ -1,6 +1,6 @@
-"""Tables of accounts, their sessions, API tokens, links, quotas and failed logins, of the audit log and of spending."""
+"""Tables of accounts with all that belongs to them, of logins, of the audit log and of spending."""
 
-from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, String, Table
+from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, LargeBinary, String, Table
 from sqlalchemy.types import JSON
 
 from deerflow.persistence.tables.runs import PlainText, UtcTime, metadata
@@ -130,4 +130,52 @@ daily_spending = Table(
     Column("day", String(10), primary_key=True),
     Column("tokens", BigInteger, nullable=False),
     Column("cost", BigInteger, nullable=False),
+)
+
+# Accounts of people at OpenID providers: the issuer and the subject identify a person, the address does not.
+identities = Table(
+    "identities",
+    metadata,
+    Column("identity_id", String(64), primary_key=True),
+    Column("owner", String(64), ForeignKey("accounts.user_id", ondelete="CASCADE"), nullable=False),
+    Column("issuer", String(512), nullable=False),
+    Column("subject", String(255), nullable=False),
+    Column("email", String(255), nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("last_used_at", UtcTime),
+    Index("ix_identities_issuer_subject", "issuer", "subject", unique=True),
+    Index("ix_identities_owner", "owner"),
+)
+
+# Ids of credentials have up to 1023 bytes, so the index has their hashes.
+passkeys = Table(
+    "passkeys",
+    metadata,
+    Column("passkey_id", String(64), primary_key=True),
+    Column("owner", String(64), ForeignKey("accounts.user_id", ondelete="CASCADE"), nullable=False),
+    Column("credential_hash", String(64), nullable=False),
+    Column("credential_id", LargeBinary, nullable=False),
+    Column("public_key", LargeBinary, nullable=False),
+    Column("sign_count", BigInteger, nullable=False),
+    Column("is_synced", Boolean, nullable=False),
+    Column("is_backed_up", Boolean, nullable=False),
+    Column("name", String(255), nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("last_used_at", UtcTime),
+    Index("ix_passkeys_credential_hash", "credential_hash", unique=True),
+    Index("ix_passkeys_owner", "owner"),
+)
+
+# Logins that a browser has begun, by the hash of a secret: each is used once. `user_id`: who has begun it, if known.
+login_attempts = Table(
+    "login_attempts",
+    metadata,
+    Column("key_hash", String(64), primary_key=True),
+    Column("kind", String(32), nullable=False),
+    Column("user_id", String(64), ForeignKey("accounts.user_id", ondelete="CASCADE")),
+    Column("network", String(64), nullable=False),
+    Column("data", JSON, nullable=False),
+    Column("expires_at", UtcTime, nullable=False),
+    Index("ix_login_attempts_network", "network"),
+    Index("ix_login_attempts_expires_at", "expires_at"),
 )

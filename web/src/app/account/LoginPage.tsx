@@ -1,11 +1,17 @@
 /** Login, first account, invitation and new password, depending on the address. */
 
 import { type FormEvent, type ReactNode, useEffect, useState } from "react";
-import type { AccountsApi, LinkInfo } from "@/api/accounts";
+import {
+  type AccountsApi,
+  type LinkInfo,
+  type LoginProviders,
+  signOnUrl,
+  supportsPasskeys,
+} from "@/api/accounts";
 import { ApiError } from "@/api/http";
 import { useAccountStrings } from "@/i18n/accounts";
 import { useTitle } from "@/layout/useTitle";
-import { Button } from "@/ui/Button";
+import { Button, buttonLook } from "@/ui/Button";
 import { Field, INPUT } from "@/ui/fields";
 
 /** What the page shows. */
@@ -51,6 +57,7 @@ export function LoginPage({ accounts }: { accounts: AccountsApi }) {
       {action && (
         <Form key={view} view={view} title={titles[view]} address={link?.email ?? ""} send={action} />
       )}
+      {view === "login" && <OtherWays accounts={accounts} />}
     </Frame>
   );
 }
@@ -80,6 +87,65 @@ function Frame({ title, children }: { title: string; children: ReactNode }) {
   );
 }
 
+/** Login at providers and with a passkey, and the reason why the last one failed. */
+function OtherWays({ accounts }: { accounts: AccountsApi }) {
+  const strings = useAccountStrings();
+  const [ways, setWays] = useState<LoginProviders | null>(null);
+  const [problem, setProblem] = useState(() => findProblem(strings));
+  useEffect(() => {
+    accounts.providers().then(setWays, () => undefined);
+  }, [accounts]);
+  const usePasskey = async () => {
+    try {
+      await accounts.logInWithPasskey();
+      location.replace(returnPath());
+    } catch (thrown) {
+      setProblem(
+        thrown instanceof ApiError && thrown.status === 429 ? strings.tooMany : strings.passkeyRefused,
+      );
+    }
+  };
+  const hasPasskeys = ways?.passkeys === true && supportsPasskeys();
+  const providers = ways?.providers ?? [];
+  return (
+    <>
+      {problem !== null && (
+        <p role="alert" className="text-small text-error">
+          {problem}
+        </p>
+      )}
+      {(hasPasskeys || providers.length > 0) && (
+        <div className="flex flex-col gap-2">
+          <p className="text-center text-small text-soft">{strings.otherWays}</p>
+          {providers.map((each) => (
+            <a
+              key={each.name}
+              href={signOnUrl(each.name, returnPath())}
+              className={`${buttonLook()} justify-center`}
+            >
+              {strings.logInAt(each.label)}
+            </a>
+          ))}
+          {hasPasskeys && <Button onClick={usePasskey}>{strings.logInWithPasskey}</Button>}
+        </div>
+      )}
+    </>
+  );
+}
+
+/** Return the reason of a failed login at a provider, which the server has put into the address. */
+function findProblem(strings: ReturnType<typeof useAccountStrings>): string | null {
+  const reason = new URLSearchParams(location.search).get("problem");
+  if (reason === null) return null;
+  const problems: Readonly<Record<string, string>> = strings.signOnProblems;
+  return (Object.hasOwn(problems, reason) ? problems[reason] : null) ?? strings.signOnProblems.failed;
+}
+
+/** Return the page that was opened before the login. */
+function returnPath(): string {
+  return location.pathname === "/login" ? "/" : location.pathname + location.search;
+}
+
 interface FormProps {
   readonly view: View;
   readonly title: string;
@@ -102,7 +168,7 @@ function Form({ view, title, address, send }: FormProps) {
     try {
       await send(email, password);
       // A new document, so that nothing of another user stays in memory.
-      location.replace(isNew || location.pathname === "/login" ? "/" : location.pathname + location.search);
+      location.replace(isNew ? "/" : returnPath());
     } catch (thrown) {
       setBusy(false);
       setProblem(explain(thrown, strings));

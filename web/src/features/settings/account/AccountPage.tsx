@@ -4,6 +4,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
 import type { TokenScope } from "@/api/accounts";
+import { LoginMethods } from "@/features/settings/account/LoginMethods";
 import { OneTimeSecret } from "@/features/settings/account/OneTimeSecret";
 import { QuotaSection } from "@/features/settings/account/Quota";
 import { Fact, Section } from "@/features/settings/Section";
@@ -39,6 +40,7 @@ export function AccountPage() {
         <p>{me.data.email}</p>
         <QuotaSection />
         <PasswordForm />
+        <LoginMethods isAdmin={me.data.system_role === "admin"} />
         <Sessions current={me.data.session_id ?? null} />
         <Tokens isAdmin={me.data.system_role === "admin"} />
         <AdminAccesses />
@@ -137,6 +139,9 @@ function Sessions({ current }: { current: string | null }) {
   );
 }
 
+/** Days for which a new token is valid. */
+type Expiry = "30" | "90" | "365" | "never";
+
 function Tokens({ isAdmin }: { isAdmin: boolean }) {
   const strings = useAccountStrings();
   const language = useLanguage();
@@ -144,15 +149,21 @@ function Tokens({ isAdmin }: { isAdmin: boolean }) {
   const queries = useQueryClient();
   const [name, setName] = useState("");
   const [scope, setScope] = useState<TokenScope>("run");
+  const [expiry, setExpiry] = useState<Expiry>("90");
   const tokens = useQuery({ queryKey: ["tokens"], queryFn: accounts.tokens });
   const onSettled = () => queries.invalidateQueries({ queryKey: ["tokens"] });
   const revoke = useMutation({ mutationFn: accounts.revokeToken, onSettled });
   const create = useMutation({
-    mutationFn: () => accounts.createToken(name, scope, null),
+    mutationFn: () => accounts.createToken(name, scope, expiry === "never" ? null : Number(expiry)),
     onSuccess: () => setName(""),
     onSettled,
   });
   const { read, run, admin } = strings.scopes;
+  const describeExpiry = (at: string | null) => {
+    if (at === null) return strings.neverExpires;
+    const moment = new Date(at);
+    return moment <= new Date() ? strings.expired : strings.validUntil(formatMoment(moment, language));
+  };
   const submit = (event: FormEvent) => {
     event.preventDefault();
     create.mutate();
@@ -167,7 +178,7 @@ function Tokens({ isAdmin }: { isAdmin: boolean }) {
             <>
               <p>{each.name}</p>
               <p className="text-small text-faint">
-                {strings.scopes[each.scope]} ·{" "}
+                {strings.scopes[each.scope]} · {describeExpiry(each.expires_at)} ·{" "}
                 {each.last_used_at === null
                   ? strings.never
                   : strings.lastUsed(formatMoment(new Date(each.last_used_at), language))}
@@ -186,6 +197,7 @@ function Tokens({ isAdmin }: { isAdmin: boolean }) {
           options={isAdmin ? { read, run, admin } : ({ read, run } as Record<TokenScope, string>)}
           onChoose={setScope}
         />
+        <Choice name={strings.expiry} value={expiry} options={strings.expiryDays} onChoose={setExpiry} />
         {create.error && <p role="alert">{create.error.message}</p>}
         <Button type="submit" disabled={create.isPending || name.trim() === ""} className="self-start">
           {strings.createToken}

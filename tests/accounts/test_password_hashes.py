@@ -4,7 +4,7 @@ import asyncio
 
 from argon2 import PasswordHasher
 
-from deerflow.accounts.passwords import Passwords
+from deerflow.accounts.logins import Passwords
 
 PASSWORD = "correct horse battery"
 

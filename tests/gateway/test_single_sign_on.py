@@ -1,0 +1,189 @@
+"""Single sign-on at OpenID providers, as a browser goes through it."""
+
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.gateway.account_server import ADMIN, AUTH, PASSWORD, USER, AccountServer, open_account_server, try_login
+from tests.gateway.openid_provider import OpenIdProvider, begin, log_in_there, make_key, problem_of, run_provider, visit
+
+
+@asynccontextmanager
+async def open_sso(
+    home: Path, **settings: Any
+) -> AsyncIterator[tuple[AccountServer, OpenIdProvider, httpx.AsyncClient]]:
+    """Run a provider and a server with a first account; yield both and the browser of the administrator."""
+    async with run_provider() as provider:
+        users = {"sso": {"company": provider.config(**settings)}}
+        async with open_account_server(home, users=users) as server:
+            yield server, provider, await server.set_up()
+
+
+async def test_the_login_page_learns_the_names_of_providers(tmp_path: Path) -> None:
+    async with open_sso(tmp_path) as (server, _, _admin):
+        shown = (await server.program().get(f"{AUTH}/providers")).json()
+        assert shown == {"providers": [{"name": "company", "label": "Example Inc."}], "passkeys": True}
+
+
+async def test_a_person_gets_an_account_at_the_first_login_and_the_same_one_later(tmp_path: Path) -> None:
+    async with open_sso(tmp_path) as (server, provider, admin):
+        http = server.browser()
+        done = await log_in_there(http, next="/t/abc?x=1")
+        assert done.headers["location"] == "/t/abc?x=1"
+        me = (await http.get(f"{AUTH}/me")).json()
+        assert (me["email"], me["system_role"]) == ("cat@example.com", "user")
+        # Issuer and subject identify the person, whatever the address is later.
+        provider.person["email"] = "cathy@example.com"
+        again = server.browser()
+        assert problem_of(await log_in_there(again)) == ""
+        assert (await again.get(f"{AUTH}/me")).json()["id"] == me["id"]
+        assert len((await admin.get(f"{AUTH}/users")).json()) == 2
+        (identity,) = (await again.get(f"{AUTH}/identities")).json()
+        assert (identity["email"], identity["issuer"]) == ("cathy@example.com", provider.url)
+
+
+async def test_an_account_of_a_provider_has_no_password(tmp_path: Path) -> None:
+    async with open_sso(tmp_path) as (server, _, _admin):
+        http = server.browser()
+        await log_in_there(http)
+        for password in ("", "!", PASSWORD):
+            answer = await try_login(server.browser(), "cat@example.com", password)
+            assert answer.status_code in (401, 422)
+        (identity,) = (await http.get(f"{AUTH}/identities")).json()
+        removed = await http.delete(f"{AUTH}/identities/{identity['identity_id']}")
+        assert (removed.status_code, removed.json()["error"]) == (409, "Conflict")
+
+
+async def test_an_address_does_not_merge_accounts(tmp_path: Path) -> None:
+    async with open_sso(tmp_path) as (server, provider, admin):
+        await server.join(admin, "bob@example.com")
+        for email in (ADMIN, USER, "BOB@Example.com"):
+            provider.person |= {"email": email, "sub": f"other-{email}"}
+            http = server.browser()
+            assert problem_of(await log_in_there(http)) == "has-account"
+            assert (await http.get(f"{AUTH}/me")).status_code == 401
+
+
+async def begin_link(http: httpx.AsyncClient) -> str:
+    started = await http.post(f"{AUTH}/oauth/company/link")
+    assert started.status_code == 200, started.text
+    return await visit(http, started.json()["url"])
+
+
+async def test_a_person_who_is_logged_in_links_an_identity_with_the_same_address(tmp_path: Path) -> None:
+    async with open_sso(tmp_path) as (server, provider, admin):
+        bob = await server.join(admin)
+        provider.person["email"] = USER
+        done = await bob.get(await begin_link(bob))
+        assert done.headers["location"] == "/account"
+        (identity,) = (await bob.get(f"{AUTH}/identities")).json()
+        http = server.browser()
+        await log_in_there(http)
+        assert (await http.get(f"{AUTH}/me")).json()["email"] == USER
+        assert (await bob.delete(f"{AUTH}/identities/{identity['identity_id']}")).status_code == 204
+        assert problem_of(await log_in_there(server.browser())) == "has-account"
+
+
+async def test_identities_are_linked_with_the_same_verified_address_and_never_to_administrators(
+    tmp_path: Path,
+) -> None:
+    async with open_sso(tmp_path) as (server, provider, admin):
+        bob = await server.join(admin)
+        provider.person["email"] = ADMIN
+        assert problem_of(await admin.get(await begin_link(admin))) == "admin"
+        assert problem_of(await bob.get(await begin_link(bob))) == "other-address"
+        provider.person |= {"email": USER, "email_verified": False}
+        assert problem_of(await bob.get(await begin_link(bob))) == "unverified"
+        provider.person["email_verified"] = True
+        # A link that Bob has begun, opened without his session.
+        back = await begin_link(bob)
+        await bob.post(f"{AUTH}/logout")
+        assert problem_of(await bob.get(back)) == "expired"
+
+
+async def test_an_identity_belongs_to_one_account(tmp_path: Path) -> None:
+    async with open_sso(tmp_path) as (server, provider, admin):
+        await log_in_there(server.browser())
+        bob = await server.join(admin)
+        provider.person["email"] = USER  # at the provider, the person has got the address of Bob
+        assert problem_of(await bob.get(await begin_link(bob))) == "linked"
+
+
+async def test_groups_make_administrators_and_take_it_back(tmp_path: Path) -> None:
+    settings = {"admin_groups": ["ops"], "groups_claim": "realm_access.roles"}
+    async with open_sso(tmp_path, **settings) as (server, provider, _admin):
+        for roles, expected in ((["ops", "x"], "admin"), ([], "user"), ("ops", "admin"), ({"ops": 1}, "user")):
+            provider.claims = {"realm_access": {"roles": roles}}
+            http = server.browser()
+            assert problem_of(await log_in_there(http)) == ""
+            assert (await http.get(f"{AUTH}/me")).json()["system_role"] == expected
+
+
+async def test_only_members_of_allowed_groups_log_in(tmp_path: Path) -> None:
+    async with open_sso(tmp_path, allowed_groups=["staff"]) as (server, provider, _admin):
+        for groups, expected in ((None, "not-allowed"), (["staffs"], "not-allowed"), (["staff"], "")):
+            provider.claims = {"groups": groups}
+            assert problem_of(await log_in_there(server.browser())) == expected
+
+
+async def test_without_create_accounts_only_known_people_log_in(tmp_path: Path) -> None:
+    async with open_sso(tmp_path, create_accounts=False) as (server, _, admin):
+        assert problem_of(await log_in_there(server.browser())) == "not-allowed"
+        assert len((await admin.get(f"{AUTH}/users")).json()) == 1
+
+
+async def test_a_disabled_account_cannot_log_in(tmp_path: Path) -> None:
+    async with open_sso(tmp_path) as (server, _, admin):
+        http = server.browser()
+        await log_in_there(http)
+        user = (await http.get(f"{AUTH}/me")).json()["id"]
+        await admin.patch(f"{AUTH}/users/{user}", json={"is_active": False})
+        assert problem_of(await log_in_there(server.browser())) == "not-allowed"
+
+
+async def test_a_provider_may_change_its_keys(tmp_path: Path) -> None:
+    async with open_sso(tmp_path) as (server, provider, _admin):
+        assert problem_of(await log_in_there(server.browser())) == ""
+        old, provider.key = provider.key, make_key("two")
+        provider.sign = lambda claims: provider.sign_with(provider.key, claims, kid="two")
+        assert problem_of(await log_in_there(server.browser())) == ""
+        provider.published = [old.as_dict(private=False)]
+        assert problem_of(await log_in_there(server.browser())) == "failed"
+
+
+async def test_an_address_may_come_from_the_user_info(tmp_path: Path) -> None:
+    async with open_sso(tmp_path) as (server, provider, _admin):
+        provider.claims = {"email": None, "email_verified": None}
+        http = server.browser()
+        assert problem_of(await log_in_there(http)) == ""
+        assert (await http.get(f"{AUTH}/me")).json()["email"] == "cat@example.com"
+
+
+async def test_two_logins_in_one_browser_do_not_disturb_each_other(tmp_path: Path) -> None:
+    async with open_sso(tmp_path) as (server, _, _admin):
+        http = server.browser()
+        first, second = await begin(http), await begin(http)
+        assert problem_of(await http.get(second)) == ""
+        # The second login has ended with the cookie of the browser: the first one is begun again.
+        assert problem_of(await http.get(first)) == "expired"
+
+
+async def test_without_the_extra_the_page_says_that_the_login_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "joserfc.jwt", None)
+    async with open_sso(tmp_path) as (server, _, _admin):
+        answer = await server.browser().get(f"{AUTH}/oauth/company")
+        assert answer.headers["location"] == "/login?problem=failed"
+        assert "pip install 'deerflow[sso]'" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["other", "company/x"])
+async def test_an_unknown_provider_is_not_found(tmp_path: Path, name: str) -> None:
+    async with open_sso(tmp_path) as (server, _, _admin):
+        assert (await server.browser().get(f"{AUTH}/oauth/{name}")).status_code == 404
