@@ -13,13 +13,13 @@ import {
   Wrench,
 } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
-import { SearchHits } from "@/features/threads/SearchHits";
 import { Threads } from "@/features/threads/Threads";
 import { useStrings } from "@/i18n/context";
 import { useFeature } from "@/state/server";
 import { commandKey } from "@/ui/dom/commandKey";
 import { IconButton } from "@/ui/IconButton";
 
+const SearchHits = lazy(() => import("@/features/threads/SearchHits"));
 const ProjectFolders = lazy(() => import("@/features/threads/ProjectFolders"));
 
 export function ThreadList() {
@@ -61,7 +61,11 @@ export function ThreadList() {
         </Suspense>
       )}
       <Threads wanted={wanted} archived={archived}>
-        <SearchHits wanted={wanted} />
+        {wanted !== "" && (
+          <Suspense>
+            <SearchHits wanted={wanted} />
+          </Suspense>
+        )}
       </Threads>
       <div className="border-t border-line px-3 py-2">
         <Link to="/agents" className={PLACE}>
