@@ -19,7 +19,10 @@ import { useFeature } from "@/state/server";
 import { commandKey } from "@/ui/dom/commandKey";
 import { IconButton } from "@/ui/IconButton";
 
-const SearchHits = lazy(() => import("@/features/threads/SearchHits"));
+// The list stays usable if the server is away when the first text is searched.
+const SearchHits = lazy(() =>
+  import("@/features/threads/SearchHits").catch(() => ({ default: SearchFailed })),
+);
 const ProjectFolders = lazy(() => import("@/features/threads/ProjectFolders"));
 
 export function ThreadList() {
@@ -130,3 +133,7 @@ function SearchField({ value, onChange }: { value: string; onChange: (value: str
 
 const PLACE =
   "flex h-8 items-center gap-2 rounded-box px-2 pointer-coarse:h-11 text-soft hover:bg-tint hover:text-ink aria-[current]:bg-tint-strong aria-[current]:text-ink";
+
+function SearchFailed() {
+  return <p className="p-2 text-small text-faint">{useStrings().searchFailed}</p>;
+}
