@@ -1,8 +1,10 @@
 """Accessibility of every page: axe finds nothing in the light and in the dark theme."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 import pytest
@@ -46,7 +48,7 @@ PAGES = {
     "memory": "/memory",
     "memory history": "/memory?view=history",
     "tools": "/tools",
-    "new server": "/tools?add=true",
+    "new server": "/tools?adding=true",
     "server": "/tools/weather",
     "broken server": "/tools/broken",
     "project": "/projects/{project}",
@@ -54,11 +56,26 @@ PAGES = {
     "empty project": "/projects/{empty}",
     "usage": "/usage",
     "settings": "/settings",
+    "account without login": "/account",
+    "users without login": "/users",
     "shared thread": "{shared}",
     "no such page": "/nowhere",
     "no such thread": "/threads/nowhere",
     "no such project": "/projects/nowhere",
 }
+
+LOGIN_PAGES = {
+    "login": "/login",
+    "set-up": "/setup#{invitation}",  # the form, whether or not the link is valid
+    "invitation": "/invitation#{invitation}",
+    "new password": "/reset-password#{reset}",
+    "used link": "/invitation#used",
+    "account": "/account",
+    "users": "/users",
+}
+ROUTES = Path(__file__).parents[2] / "web/src/app/routes.tsx"
+ENTRY = Path(__file__).parents[2] / "web/src/main.tsx"
+EMAIL, PASSWORD = "ann@example.com", "correct horse battery"
 
 
 @dataclass(frozen=True)
@@ -69,7 +86,7 @@ class Site:
     ids: dict[str, str]
 
     def address(self, page: str) -> str:
-        return self.url + PAGES[page].format(**self.ids)
+        return self.url + (PAGES | LOGIN_PAGES)[page].format(**self.ids)
 
 
 def answer(request: ServerRequest) -> object:
@@ -120,6 +137,66 @@ async def fill(http: httpx.AsyncClient) -> dict[str, str]:
         "file": added.json()["files"][0]["file_id"],
         "shared": shared["path"],
     }
+
+
+@dataclass(frozen=True)
+class LoginSite(Site):
+    """A server with login, and the cookies of an administrator."""
+
+    cookies: dict[str, str]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def login_site(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LoginSite]:
+    async with ScriptedServer([]) as model:
+        with serve_model(tmp_path_factory.mktemp("home"), model) as server:
+            headers = {"X-CSRF-Protection": "1", "Origin": server.url}
+            async with httpx.AsyncClient(base_url=f"{server.url}/api/v1", timeout=60, headers=headers) as http:
+                yield LoginSite(server.url, await make_accounts(http), dict(http.cookies))
+
+
+async def make_accounts(http: httpx.AsyncClient) -> dict[str, str]:
+    """Create the first account and log in; return the tokens of an invitation and of a link for a new password."""
+
+    async def post(path: str, **body: object) -> dict[str, str]:
+        response = await http.post(path, json=body)
+        assert response.is_success, response.text
+        found: dict[str, str] = response.json()
+        return found
+
+    link = await post("/auth/setup-link")
+    await post("/auth/initialize", token=link["path"].partition("#")[2], email=EMAIL, password=PASSWORD)
+    invitation = await post("/auth/invitations", email="bob@example.com", role="user")
+    (account,) = (await http.get("/auth/users")).json()
+    reset = await post(f"/auth/users/{account['user_id']}/reset-link")
+    await post("/auth/tokens", name="laptop")
+    return {"invitation": invitation["path"].partition("#")[2], "reset": reset["path"].partition("#")[2]}
+
+
+def test_every_route_of_the_page_is_checked() -> None:
+    routes = set(re.findall(r'path: "([^"]+)"', ROUTES.read_text()))
+    (listed,) = re.findall(r"LOGIN_PATHS.*?new Set\(\[(.*?)\]\)", ENTRY.read_text())
+    routes |= set(re.findall(r'"([^"]+)"', listed))
+    addresses = [re.split(r"[?#]", address)[0] for address in (PAGES | LOGIN_PAGES).values()]
+    patterns = {route: re.compile(re.sub(r"\$\w+", "[^/]+", route)) for route in routes}
+    assert [route for route, pattern in patterns.items() if not any(map(pattern.fullmatch, addresses))] == []
+
+
+@pytest.mark.parametrize("name", LOGIN_PAGES)
+async def test_axe_finds_nothing_on_pages_of_accounts(name: str, login_site: LoginSite, visitor: Visitor) -> None:
+    visitor.ignored_messages = "Failed to load resource"
+    page = await visitor.open(f"{login_site.url}/icon.svg", reduced_motion="reduce")
+    if name in ("account", "users"):
+        cookies = [{"name": key, "value": value, "url": login_site.url} for key, value in login_site.cookies.items()]
+        await page.context.add_cookies(cookies)  # type: ignore[arg-type]
+    await page.goto(login_site.address(name))
+    await settle(page, name)
+    for width in (1280, PHONE["viewport"]["width"]):  # type: ignore[index]
+        await page.set_viewport_size({"width": width, "height": 800})
+        for scheme in ("light", "dark"):
+            await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
+            assert await serious_violations(page) == []
+        assert await page.evaluate("document.documentElement.scrollWidth") == width
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

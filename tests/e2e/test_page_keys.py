@@ -1,9 +1,10 @@
 """Keyboard shortcuts, the command palette, drafts and the start page in a real browser."""
 
+import asyncio
 import re
 from pathlib import Path
 
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from deerflow.testing import ScriptedServer, calling
 from tests.e2e.server_process import RunningServer
@@ -130,6 +131,36 @@ async def test_the_palette_shows_recent_threads_and_commands_with_their_keys(tmp
             await expect(page.get_by_role("heading", name="Herons")).to_be_visible()
 
 
+async def test_what_is_typed_before_the_palette_has_loaded_is_searched_and_not_sent(
+    tmp_path: Path, visitor: Visitor
+) -> None:
+    async with ScriptedServer([]) as model:
+        with serve_model(tmp_path, model) as server:
+            page = await visitor.open(server.url, reduced_motion="reduce")
+            is_shown = asyncio.Event()
+
+            async def hold(route: Route) -> None:
+                await is_shown.wait()
+                await route.continue_()
+
+            await page.route("**/assets/ChoiceList-*.js", hold)
+            await page.reload()
+            message = page.get_by_role("textbox", name="Message")
+            await expect(message).to_be_focused()
+            await page.keyboard.press("Control+K")
+            await page.keyboard.type("settin")
+            field = page.get_by_role("combobox", name="Command palette")
+            await expect(field).to_have_value("settin")
+            await expect(page.get_by_role("option")).to_have_count(0)
+            is_shown.set()
+            await expect(page.get_by_role("option", name="Settings")).to_be_visible()
+            await page.keyboard.type("gs")
+            await page.keyboard.press("Enter")
+            await expect(page).to_have_url(f"{server.url}/settings")
+            await page.get_by_role("link", name="New thread").click()
+            await expect(message).to_have_value("")
+
+
 async def test_the_start_page_has_six_cards_and_the_notice_leads_to_a_model(
     demo_server: RunningServer, visitor: Visitor
 ) -> None:
@@ -213,10 +244,15 @@ async def test_presented_files_show_their_size_and_pictures_open_in_the_lightbox
     async with ScriptedServer(steps) as model:
         with serve_model(tmp_path, model, title={"enabled": False}) as server:
             page = await visitor.open(server.url, reduced_motion="reduce")
+            asked: list[str] = []
+            page.on("request", lambda request: asked.append(f"{request.method} {request.url}"))
             await send_message(page, "draw")
             await wait_for_answer(page)
             files = page.get_by_role("region", name="Conversation").get_by_role("list", name="Files")
             await expect(files.get_by_role("listitem").last).to_contain_text("BIN file · 2.05 kB")
+            await expect(files.get_by_role("listitem").first).to_contain_text(re.compile(r"PNG image · \d+ B"))
+            assert not [each for each in asked if each.startswith("HEAD ")]
+            await page.reload()
             await files.get_by_role("button", name="dot.png").first.click()
             lightbox = page.get_by_role("dialog", name="dot.png")
             await expect(lightbox.get_by_role("img", name="dot.png")).to_be_visible()

@@ -113,12 +113,16 @@ async def test_a_file_that_cannot_be_read_says_why_and_can_be_retried_and_delete
 async def test_facts_are_kept_in_the_project_and_its_deletion_can_be_undone(tmp_path: Path, visitor: Visitor) -> None:
     async with ScriptedServer(["Hello."], endless=True) as model:
         with serve_model(tmp_path, model) as server:
+            visitor.ignored_messages = "status of 409"
             page = await visitor.open(server.url, reduced_motion="reduce", **PHONE)
             await page.get_by_role("button", name="Show threads").click()
             await create_project(page, "Small")
             await page.get_by_role("textbox", name="New fact").fill("The river is deep.")
             await page.get_by_role("button", name="Add", exact=True).click()
             await expect(page.get_by_role("list", name="Memory")).to_contain_text("The river is deep.")
+            await page.get_by_role("textbox", name="New fact").fill("the river is deep.")
+            await page.get_by_role("button", name="Add", exact=True).click()
+            await expect(page.get_by_role("alert")).to_have_text("This fact is already remembered.")
             await page.get_by_role("button", name="Rename project").click()
             await page.get_by_role("textbox", name="Name").fill("Large")
             await page.get_by_role("button", name="Save").first.click()

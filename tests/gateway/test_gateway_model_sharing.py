@@ -64,7 +64,8 @@ async def test_only_an_administrator_shares_and_only_what_is_theirs(tmp_path: Pa
 async def test_a_shared_model_answers_others_who_see_neither_its_key_nor_its_address(tmp_path: Path) -> None:
     async with capable_server() as server, serve(tmp_path) as (_, http, who):
         saved = (await http.post("/api/model-connections", json=body_of(server))).json()
-        assert (saved["is_shared"], saved["is_own"]) == (False, True)
+        # No login is required, so the page offers no sharing.
+        assert (saved["is_shared"], saved["is_own"], saved["can_share"]) == (False, True, False)
         path = f"/api/model-connections/{saved['connection_id']}"
         assert (await http.put(f"{path}/shared", json={"shared": True})).json()["is_shared"] is True
         # Models that are added later are shared too.

@@ -145,3 +145,15 @@ def test_every_text_exists_in_both_languages() -> None:
     says = [step for script in SCRIPTS for step in script.steps if not isinstance(step, ToolStep)]
     for say in [*says, CLARIFICATION_ANSWERED, TOOL_FAILED, FALLBACK]:
         assert read_text(say.text, "en") and read_text(say.text, "zh") and say.thought.keys() == {"en", "zh"}
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_ways_to_connect_a_model_are_those_of_the_readme_in_the_same_order(language: str) -> None:
+    root = Path(__file__).parents[2]
+    readme = (root / ("README.md" if language == "en" else "README.zh.md")).read_text()
+    heading = "## Connect a model" if language == "en" else "## 连接模型"
+    readme = readme.partition(heading)[2].partition("\n## ")[0]
+    for text in (readme, read_text("real-model", language)):
+        ways = ["models add openai", "config init", "OPENAI_API_KEY", "Ollama"]
+        assert sorted(ways, key=text.index) == ways
+        assert len(re.findall(r"^\**\d\. ?\**", text, re.MULTILINE)) == len(ways)

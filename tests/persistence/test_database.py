@@ -193,7 +193,7 @@ def drop_projects(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE threads DROP COLUMN project_id")
 
 
-def drop_later_tables(connection: sqlite3.Connection) -> None:
+def drop_account_tables(connection: sqlite3.Connection) -> None:
     """Remove the tables that migrations from 0023 on create."""
     for later in (
         *("login_attempts", "passkeys", "identities"),
@@ -205,7 +205,7 @@ def drop_later_tables(connection: sqlite3.Connection) -> None:
 
 def drop_positions(connection: sqlite3.Connection) -> None:
     """Remove what migrations from 0020 on create."""
-    drop_later_tables(connection)
+    drop_account_tables(connection)
     for later in ("login_failures", "account_links", "api_tokens", "login_sessions", "accounts"):
         connection.execute(f"DROP TABLE {later}")
     for index in ("ix_threads_activity", "ix_threads_owner_activity", "ix_web_pages_thread_id_position"):
@@ -243,7 +243,7 @@ async def test_passages_of_an_earlier_version_are_found_and_have_no_headings(tmp
         extracted = ExtractedText("line", 1, [ExtractedPassage(1, "A heron.", "Birds")])
         await database.write(partial(passages.store_file, file=queued, extracted=extracted))
     with sqlite3.connect(file) as connection:
-        drop_later_tables(connection)
+        drop_account_tables(connection)
         connection.execute("ALTER TABLE passages DROP COLUMN headings")
         connection.execute("UPDATE alembic_version SET version_num = '0021'")
     async with open_database(file) as database:

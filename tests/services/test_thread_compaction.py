@@ -1,15 +1,17 @@
 """Compaction of a thread on request."""
 
 import asyncio
+from pathlib import Path
 
 import orjson
 import pytest
 
 from deerflow.agent_support.replies import EARLIER_NOTES
+from deerflow.config.source import open_source
 from deerflow.domain.errors import Conflict, ModelRejected, NotFound
 from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.domain.runs import RunRequest
-from deerflow.harness import Harness
+from deerflow.harness import Harness, open_harness
 from deerflow.testing import Answer, ScriptedModel, Stall
 from tests.support import OpenHarness
 
@@ -47,6 +49,22 @@ async def test_earlier_messages_leave_the_context_for_a_summary(harness_saying: 
         await say(harness, "count four")
         asked = str([message.content for message in model.requests[-1].messages])
         assert "the person counts to three" in asked and "count one" not in asked.replace("counts", "")
+
+
+@pytest.mark.slow
+async def test_the_summary_is_shown_to_the_model_also_if_automatic_summarization_is_disabled(tmp_path: Path) -> None:
+    model = ScriptedModel.saying("One.", "Two.", "Notes: the person counts to three.", "Three.", "Four.")
+    settings = {"memory": {"enabled": False}, "title": {"enabled": False}, "summarization": {"enabled": False}}
+    source = open_source(directory=tmp_path, environment={}, overrides=settings)
+    async with open_harness(source, model) as harness:
+        await say(harness, "count one")
+        await say(harness, "count two")
+        assert (await harness.compaction.compact("t", LOCAL_USER)).summarized == 2
+        for text in ("count three", "count four"):
+            await say(harness, text)
+            asked = [message.text for message in model.requests[-1].messages]
+            assert sum("the person counts to three" in each for each in asked) == 1
+            assert text in asked and "count one" not in asked
 
 
 async def test_a_failing_model_leaves_the_thread_unchanged(harness_saying: OpenHarness) -> None:

@@ -1,6 +1,5 @@
 /** Uploads, suggestions and prompt rewriting: features a server may lack. */
 
-import { artifactUrl } from "@/api/artifacts";
 import { ApiError, type Fetch, jsonBody, request, requestJson } from "@/api/http";
 import type { SentFile } from "@/api/sentFiles";
 import type { Schemas } from "@/api/wire";
@@ -28,8 +27,6 @@ export interface FilesGateway {
   ): Promise<readonly string[]>;
   /** Return the rewritten prompt, null if the server does not rewrite prompts. */
   polish(text: string, locale: string, threadId: string | null): Promise<string | null>;
-  /** Return the size of an artifact in bytes, null if it is unknown. */
-  size(threadId: string, path: string): Promise<number | null>;
 }
 
 export type ChatMessage = Schemas["Said"] & { readonly role: "user" | "assistant" };
@@ -88,12 +85,6 @@ export function createFilesGateway(fetch: Fetch, sendForm: SendForm): FilesGatew
       const body = jsonBody({ text, locale, ...(threadId !== null && { thread_id: threadId }) });
       const found = await orNull(requestJson<{ rewritten_text: string }>(fetch, "/api/input-polish", body));
       return found?.rewritten_text ?? null;
-    },
-
-    async size(threadId, path) {
-      const found = await orNull(request(fetch, artifactUrl(threadId, path), { method: "HEAD" }));
-      const length = found?.headers.get("Content-Length");
-      return length == null ? null : Number(length);
     },
   };
 }

@@ -6,6 +6,7 @@ import { LiveRegion } from "@/app/LiveRegion";
 import { ThreadRail } from "@/app/ThreadRail";
 import { useShortcuts } from "@/app/useShortcuts";
 import { useThreadWatch } from "@/app/useThreadWatch";
+import { Palette } from "@/features/palette/Palette";
 import { ThreadNotice } from "@/features/threads/ThreadNotice";
 import { useLanguage } from "@/i18n/context";
 import { lastOwn } from "@/run/reduce";
@@ -27,30 +28,10 @@ export function App() {
         <Outlet />
         <ThreadNotice />
       </main>
-      <CommandPalette />
+      <Palette />
       <ConnectModel />
       <LiveRegion />
     </div>
-  );
-}
-
-const loadPalette = () => import("@/features/palette/Palette");
-const Palette = lazy(loadPalette);
-const PRELOAD_MS = 1500;
-
-/** Command palette, loaded soon after the page: what is typed after its key must not be lost. */
-function CommandPalette() {
-  const open = usePage((page) => page.paletteOpen);
-  useEffect(() => {
-    const timer = setTimeout(() => void loadPalette().catch(() => undefined), PRELOAD_MS);
-    return () => clearTimeout(timer);
-  }, []);
-  return (
-    open && (
-      <Suspense>
-        <Palette />
-      </Suspense>
-    )
   );
 }
 

@@ -8,9 +8,8 @@ import { ApiError } from "@/api/http";
 import type { OfficePreview } from "@/api/threadFiles";
 import { DocumentView } from "@/files/DocumentView";
 import { DownloadButton } from "@/files/DownloadButton";
+import { FileIcon } from "@/files/FileIcon";
 import { Grid } from "@/files/Grid";
-import { fileKind } from "@/files/kinds";
-import { kindIcon } from "@/files/previews";
 import { SlidesView } from "@/files/SlidesView";
 import { splitHead } from "@/files/sortRows";
 import { useLanguage } from "@/i18n/context";
@@ -151,27 +150,28 @@ function ArchiveView({ preview, label }: ArchiveProps) {
             </tr>
           </thead>
           <tbody>
-            {preview.entries.map((entry, index) => {
-              const Icon = entry.is_folder ? Folder : kindIcon(fileKind(entry.name));
-              return (
-                // biome-ignore lint/suspicious/noArrayIndexKey: names may repeat
-                <tr key={index} className="border-b border-line">
-                  <td className="max-w-0 px-3 py-1.5">
-                    <span className="flex items-start gap-2">
-                      <Icon aria-hidden className="mt-px size-4 shrink-0 text-accent" />
-                      <span className="min-w-0 [overflow-wrap:anywhere]">{entry.name}</span>
-                      {entry.is_encrypted && <span className="shrink-0 text-faint">{strings.locked}</span>}
-                    </span>
-                  </td>
-                  <td className="w-24 px-3 py-1.5 text-right align-top whitespace-nowrap text-faint">
-                    {!entry.is_folder && formatSize(entry.size, language)}
-                  </td>
-                  <td className="w-28 px-3 py-1.5 text-right align-top whitespace-nowrap text-faint">
-                    {!entry.is_folder && formatSize(entry.packed, language)}
-                  </td>
-                </tr>
-              );
-            })}
+            {preview.entries.map((entry, index) => (
+              // biome-ignore lint/suspicious/noArrayIndexKey: names may repeat
+              <tr key={index} className="border-b border-line">
+                <td className="max-w-0 px-3 py-1.5">
+                  <span className="flex items-start gap-2">
+                    {entry.is_folder ? (
+                      <Folder aria-hidden className="m-1 size-4 shrink-0 text-faint" />
+                    ) : (
+                      <FileIcon path={entry.name} />
+                    )}
+                    <span className="min-w-0 py-0.5 [overflow-wrap:anywhere]">{entry.name}</span>
+                    {entry.is_encrypted && <span className="shrink-0 text-faint">{strings.locked}</span>}
+                  </span>
+                </td>
+                <td className="w-24 px-3 py-1.5 text-right align-top whitespace-nowrap text-faint">
+                  {!entry.is_folder && formatSize(entry.size, language)}
+                </td>
+                <td className="w-28 px-3 py-1.5 text-right align-top whitespace-nowrap text-faint">
+                  {!entry.is_folder && formatSize(entry.packed, language)}
+                </td>
+              </tr>
+            ))}
           </tbody>
         </table>
       </div>

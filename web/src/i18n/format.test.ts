@@ -46,9 +46,18 @@ test("percentages have at most one decimal", () => {
   ]);
 });
 
-test("large counts are shortened and small amounts keep their decimals", () => {
+test.each([
+  ["0", "$0.00"],
+  ["0.00001", "<$0.0001"],
+  ["0.0023", "$0.0023"],
+  ["0.0123", "$0.01"],
+  ["0.5", "$0.50"],
+  ["12.345", "$12.35"],
+])("%s dollars are formatted as %s", (amount, formatted) => {
+  expect(formatCost({ amount, currency: "USD" }, "en")).toBe(formatted);
+});
+
+test("large counts are shortened", () => {
   expect(formatCount(12_340, "en")).toBe("12.3K");
   expect(formatCount(12_340, "zh")).toBe("1.2万");
-  expect(formatCost({ amount: "0.0123", currency: "USD" }, "en")).toBe("$0.0123");
-  expect(formatCost({ amount: "12.345", currency: "EUR" }, "en")).toBe("€12.35");
 });

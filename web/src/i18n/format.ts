@@ -7,6 +7,8 @@ const SIZE_UNITS = ["byte", "kilobyte", "megabyte", "gigabyte"] as const;
 /** Shorter durations are not worth showing. */
 export const SHOWN_FROM_MS = 1000;
 
+const LEAST_COST = 0.0001;
+
 /** Format as "0.4 s", "8 s" or "2 min 5 s". */
 export function formatDuration(ms: number, language: Language): string {
   const unit = (value: number, name: "second" | "minute", digits = 0) =>
@@ -51,17 +53,20 @@ export function formatPercent(fraction: number, language: Language): string {
   return new Intl.NumberFormat(language, { style: "percent", maximumFractionDigits: 1 }).format(fraction);
 }
 
-/** Format as "$12.35"; amounts below one keep up to four decimals. */
+/** Format as "$12.35"; amounts below one cent as "$0.0023". */
 export function formatCost(
   { amount, currency }: { amount: string; currency: string },
   language: Language,
 ): string {
-  return new Intl.NumberFormat(language, {
+  const value = Number(amount);
+  const digits = value > 0 && value < 0.01 ? 4 : 2;
+  const format = new Intl.NumberFormat(language, {
     style: "currency",
     currency,
-    minimumFractionDigits: 2,
-    maximumFractionDigits: Number(amount) < 1 ? 4 : 2,
-  }).format(Number(amount));
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits,
+  });
+  return value > 0 && value < LEAST_COST ? `<${format.format(LEAST_COST)}` : format.format(value);
 }
 
 /** Format as "Nov 16, 07:23"; another year is named. */

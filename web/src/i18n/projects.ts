@@ -63,6 +63,7 @@ export const projectStringsEn = {
   memoryHint: "What the agent remembers in this project. It is not used elsewhere.",
   noFacts: "Nothing yet",
   newFact: "New fact",
+  knownFact: "This fact is already remembered.",
   add: "Add",
   removeFact: "Remove this fact",
   position: (unit: Unit | null, position: number) =>
@@ -143,6 +144,7 @@ export const projectStringsZh: typeof projectStringsEn = {
   memoryHint: "智能体在此项目中记住的内容，不会用于其他地方。",
   noFacts: "还没有内容",
   newFact: "新的事实",
+  knownFact: "已有相同的事实。",
   add: "添加",
   removeFact: "移除此事实",
   position: (unit, position) => `第 ${position} ${UNITS_ZH[unit ?? "line"]}`,

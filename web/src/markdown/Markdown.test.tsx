@@ -65,6 +65,23 @@ test("tables, tasks, code and character references are shown", () => {
   expect(container.querySelector("p")?.textContent).toBe("5 < 6 © &lt;");
 });
 
+test.each([
+  ["so $$a_1$$ is", ["a_1"]],
+  ["$a$ and $$b + c$$.", ["a", "b + c"]],
+  ["it is \\[x^2\\], \\(y\\)", ["x^2", "y"]],
+  ["$$d$$", ["d"]],
+  ["from $5 to $6, $$ and $$$", []],
+])("the formulas of %j are %j", (text, formulas) => {
+  const shown = [...show(text).querySelectorAll("[data-formula] code")].map((code) => code.textContent);
+  expect(shown).toEqual(formulas);
+});
+
+test("a column of sentences is not narrowed to its longest word", () => {
+  show("| a | b |\n|---|---|\n| 1 | Mandate for zero-emission vehicles |");
+  const [short, long] = screen.getAllByRole("cell");
+  expect([short?.dataset.long, long?.dataset.long]).toEqual([undefined, "true"]);
+});
+
 test("headings start below the page's h1", () => {
   show("# Top");
   expect(screen.getByRole("heading", { level: 2 }).textContent).toBe("Top");

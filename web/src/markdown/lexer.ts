@@ -23,14 +23,21 @@ export interface Footnote {
   readonly tokens: Token[];
 }
 
-// Not amounts of money: no spaces inside the signs and no digit after the last.
-const INLINE = /^(?:\$(?![\s$])((?:\\.|[^\\\n$])+?)(?<!\s)\$(?!\d)|\\\(((?:[^\\\n]|\\[^)\n])+?)\\\))/;
+// Not amounts of money: no spaces inside single signs and no digit after the last. Display math may be in a sentence.
+const INLINE = new RegExp(
+  [
+    String.raw`^(?:\$\$(?!\$)([^$\n]+?)\$\$(?!\$)`,
+    String.raw`\$(?![\s$])((?:\\.|[^\\\n$])+?)(?<!\s)\$(?!\d)`,
+    String.raw`\\\(((?:[^\\\n]|\\[^)\n])+?)\\\)`,
+    String.raw`\\\[((?:[^\\\n]|\\[^\]\n])+?)\\\])`,
+  ].join("|"),
+);
 const BLOCK = /^ {0,3}(?:\$\$([^$]+?)\$\$|\\\[((?:[^\\]|\\[^\]])+?)\\\])[ \t]*(?:\n|$)/;
 
 const inlineMath: TokenizerAndRendererExtension = {
   name: "math",
   level: "inline",
-  start: (text) => beginning(text, /\$|\\\(/),
+  start: (text) => beginning(text, /\$|\\[([]/),
   tokenizer: (text) => mathToken(INLINE.exec(text), false),
 };
 const blockMath: TokenizerAndRendererExtension = {
@@ -87,5 +94,10 @@ function beginning(text: string, mark: RegExp): number | undefined {
 
 function mathToken(found: RegExpExecArray | null, block: boolean): MathToken | undefined {
   if (found === null) return undefined;
-  return { type: "math", raw: found[0], text: (found[1] ?? found[2] ?? "").trim(), block };
+  return {
+    type: "math",
+    raw: found[0],
+    text: (found.slice(1).find((text) => text !== undefined) ?? "").trim(),
+    block,
+  };
 }

@@ -96,11 +96,18 @@ function TaskMark({ done }: { done: boolean }) {
   return <Icon role="img" aria-label={done ? strings.taskDone : strings.taskOpen} data-done={done} />;
 }
 
+/** Number of characters from which a cell is a sentence. */
+const LONG_CELL = 24;
+
 function renderTable(token: Tokens.Table, settled: boolean): ReactNode {
   const cells = (row: readonly Tokens.TableCell[], Cell: "th" | "td") =>
     row.map((cell, column) => (
-      // biome-ignore lint/suspicious/noArrayIndexKey: a column is its place
-      <Cell key={column} style={cell.align === null ? undefined : { textAlign: cell.align }}>
+      <Cell
+        // biome-ignore lint/suspicious/noArrayIndexKey: a column is its place
+        key={column}
+        style={cell.align === null ? undefined : { textAlign: cell.align }}
+        data-long={cell.text.length >= LONG_CELL || undefined}
+      >
         {renderTokens(cell.tokens, settled)}
       </Cell>
     ));

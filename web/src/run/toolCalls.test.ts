@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { endingOf, fileKind, isPicture } from "@/files/kinds";
 import type { ToolCall } from "@/run/message";
-import { toolKind, toolObject, toolReason } from "@/run/toolCalls";
+import { isProse, toolKind, toolObject, toolReason } from "@/run/toolCalls";
 
 const made = (name: string, args: ToolCall["args"]): ToolCall => ({ id: "c", index: 0, name, args });
 const why = { description: "Look around" };
@@ -56,4 +56,15 @@ test.each([
   ["/o/x.strange", "strange", "file", false],
 ])("%s ends in %j and is a %s", (path, ending, kind, picture) => {
   expect([endingOf(path), fileKind(path), isPicture(path)]).toEqual([ending, kind, picture]);
+});
+
+test.each([
+  ["task", true],
+  ["web_search", true],
+  ["ask_clarification", true],
+  ["grep", false],
+  ["bash", false],
+  ["shop_search", false],
+])("the object of %s is a text of people: %s", (name, expected) => {
+  expect(isProse(made(name, {}))).toBe(expected);
 });

@@ -57,6 +57,12 @@ export function toolObject(call: ToolCall): string {
   return object.length > LONGEST_OBJECT ? `${object.slice(0, LONGEST_OBJECT)}…` : object;
 }
 
+/** Return true if the object of a call is a text of people: a task, a question, or a search in the web. */
+export function isProse(call: ToolCall): boolean {
+  const kind = toolKind(call);
+  return kind === "delegate" || kind === "ask" || (kind === "search" && call.name.endsWith("_search"));
+}
+
 /** Return the model's description of a call. */
 export function toolReason(call: ToolCall): string {
   return toolKind(call) === "use" ? "" : textArgument(call, "description").trim();

@@ -29,7 +29,6 @@ const NO_FILES: FilesGateway = {
   uploads: async () => [],
   suggestions: async () => [],
   polish: async () => null,
-  size: async () => null,
 };
 
 const AppContext = createContext<App | null>(null);

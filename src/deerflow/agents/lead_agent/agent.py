@@ -182,7 +182,7 @@ class LeadAgent:
         chain = self.settings.chain
         return RuntimeFeatures(
             memory=self.settings.memory.enabled and not self.spec.is_bootstrap,
-            summarization=chain.summarization.enabled,
+            summarization=True,  # also if disabled: a thread can have a summary
             subagent=self.spec.subagent_enabled,
             vision=entry.supports_vision,
             auto_title=chain.title.enabled,

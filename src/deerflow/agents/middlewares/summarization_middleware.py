@@ -72,7 +72,10 @@ class CompactionPlan:
 
 
 class SummarizationMiddleware(AgentMiddleware[SummaryState, RunContext, Any]):
-    """Summarizes old messages, checks the summary, and makes every request fit."""
+    """Summarizes old messages, checks the summary, and makes every request fit.
+
+    If it is disabled, it only shows the model the summary of messages that have left the thread before.
+    """
 
     state_schema = SummaryState
 
@@ -87,6 +90,8 @@ class SummarizationMiddleware(AgentMiddleware[SummaryState, RunContext, Any]):
         self._tool_tokens: dict[tuple[str, ...], int] = {}
 
     def wrap_model_call(self, request: Request, handler: ModelHandler) -> ModelCallResult[Any]:
+        if not self._settings.enabled:
+            return handler(self._with_summary(request))
         plan = self._plan(request)
         notes = self._noted(request, self._writer(request).invoke(self._question(plan), QUIET)) if plan.dropped else ""
         summary = self._settle(plan, notes, request)
@@ -94,6 +99,8 @@ class SummarizationMiddleware(AgentMiddleware[SummaryState, RunContext, Any]):
         return _record(plan, _carried(plan, summary, request), fitted, handler(fitted))
 
     async def awrap_model_call(self, request: Request, handler: AsyncModelHandler) -> ModelCallResult[Any]:
+        if not self._settings.enabled:
+            return await handler(self._with_summary(request))
         if _tool_names(request) not in self._tool_tokens:
             await asyncio.to_thread(self._fixed_tokens, request)
         plan = self._plan(request)
@@ -143,9 +150,7 @@ class SummarizationMiddleware(AgentMiddleware[SummaryState, RunContext, Any]):
         )
         # Dropping few messages would cost a summary at every step.
         is_worth_it = len(parts.dropped) >= 10 or 8 * count_tokens(parts.dropped) >= full
-        if not (self._settings.enabled and is_worth_it):
-            return plan
-        return replace(plan, dropped=parts.dropped, kept=parts.kept)
+        return replace(plan, dropped=parts.dropped, kept=parts.kept) if is_worth_it else plan
 
     def _fixed_tokens(self, request: Request) -> int:
         names = _tool_names(request)
@@ -187,6 +192,12 @@ class SummarizationMiddleware(AgentMiddleware[SummaryState, RunContext, Any]):
         if plan.window is not None:
             kept = fit_to_window(kept, plan.window - plan.fixed - count_tokens(head))
         return request.override(messages=[*head, *kept])
+
+    def _with_summary(self, request: Request) -> Request:
+        summary = find_summary(request.messages)
+        if not summary:
+            return request
+        return request.override(messages=[self._summary_message(summary), *request.messages])
 
     def _summary_message(self, summary: str) -> AnyMessage:
         return HumanMessage(f"{self._note}\n{summary}", id=SUMMARY_ID, additional_kwargs={HIDDEN: True})

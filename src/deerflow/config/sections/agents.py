@@ -175,7 +175,9 @@ class ContextSize(Section):
 class SummarizationConfig(Section):
     """Summarization of long conversations."""
 
-    enabled: bool = Field(default=True, description="Enable summarization.")
+    enabled: bool = Field(
+        default=True, description="Summarize automatically. Threads can be summarized on request in any case."
+    )
     model_name: str | None = Field(
         default=None, description="Model that writes the summary; null: the model of the run."
     )

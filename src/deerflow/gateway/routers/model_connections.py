@@ -3,12 +3,11 @@
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from pydantic.types import JsonValue
 
-from deerflow.domain.identity import Principal
-from deerflow.gateway.dependencies import CurrentUser, HarnessDep
+from deerflow.gateway.dependencies import CurrentUser, HarnessDep, get_credential
 from deerflow.gateway.errors import declared_errors
 from deerflow.gateway.examples import CONNECTED_MODEL, MODEL_ADDRESS, with_examples
 from deerflow.models.check import CheckReport
@@ -251,16 +250,25 @@ class ModelConnectionInfo(FromDomain):
     is_own: bool
     """False: another user shares it. Its address is not shown."""
     can_share: bool = False
+    """The current user can share it: an admin, on a server with login."""
 
     @classmethod
-    def from_domain(cls, saved: Saved, user: Principal) -> "ModelConnectionInfo":
-        return cls.model_validate(saved).model_copy(update={"can_share": saved.is_own and user.is_admin})
+    def from_domain(cls, saved: Saved, *, can_share: bool) -> "ModelConnectionInfo":
+        return cls.model_validate(saved).model_copy(update={"can_share": saved.is_own and can_share})
 
 
 class ModelConnectionList(BaseModel):
     """Saved connections."""
 
     connections: list[ModelConnectionInfo]
+
+
+async def may_share(request: Request, user: CurrentUser) -> bool:
+    """Return whether the current user can share models. Without login there is nobody to share them with."""
+    return user.is_admin and get_credential(request) is not None
+
+
+CanShare = Annotated[bool, Depends(may_share)]
 
 
 @router.get("/model-providers", summary="List model providers")
@@ -287,15 +295,16 @@ async def check_model_connection(body: CheckModelConnection, harness: HarnessDep
 
 
 @router.get("/model-connections", summary="List saved model connections")
-async def list_model_connections(harness: HarnessDep, user: CurrentUser) -> ModelConnectionList:
+async def list_model_connections(harness: HarnessDep, user: CurrentUser, can_share: CanShare) -> ModelConnectionList:
     """List the saved connections of the current user with their models."""
     found = await harness.resources.model_connections.list(user)
-    return ModelConnectionList(connections=[ModelConnectionInfo.from_domain(each, user) for each in found])
+    connections = [ModelConnectionInfo.from_domain(each, can_share=can_share) for each in found]
+    return ModelConnectionList(connections=connections)
 
 
 @router.post("/model-connections", summary="Save models of a provider")
 async def save_model_connection(
-    body: SaveModelConnection, harness: HarnessDep, user: CurrentUser
+    body: SaveModelConnection, harness: HarnessDep, user: CurrentUser, can_share: CanShare
 ) -> ModelConnectionInfo:
     """Save models of a provider; the next run can use them. The key is encrypted and never returned.
 
@@ -303,9 +312,8 @@ async def save_model_connection(
     """
     chosen = [each.to_domain() for each in body.models]
     service = audited(harness.resources.model_connections, describe_change(user, "save", body.provider))
-    return ModelConnectionInfo.from_domain(
-        await service.save(user, body.provider, body.base_url, reveal(body.key), chosen), user
-    )
+    saved = await service.save(user, body.provider, body.base_url, reveal(body.key), chosen)
+    return ModelConnectionInfo.from_domain(saved, can_share=can_share)
 
 
 @router.post("/model-connections/{connection_id}/check", summary="Check a saved model connection")
@@ -319,22 +327,23 @@ async def check_saved_connection(
 
 @router.put("/model-connections/{connection_id}/key", summary="Replace the key of a model connection")
 async def replace_model_key(
-    connection_id: str, body: ReplaceModelKey, harness: HarnessDep, user: CurrentUser
+    connection_id: str, body: ReplaceModelKey, harness: HarnessDep, user: CurrentUser, can_share: CanShare
 ) -> ModelConnectionInfo:
     """Replace the key of a saved connection."""
     service = audited(harness.resources.model_connections, describe_change(user, "replace_key", connection_id))
     changed = await service.replace_key(user, connection_id, body.key.get_secret_value())
-    return ModelConnectionInfo.from_domain(changed, user)
+    return ModelConnectionInfo.from_domain(changed, can_share=can_share)
 
 
 @router.put("/model-connections/{connection_id}/shared", summary="Share a model connection")
 async def share_model_connection(
-    connection_id: str, body: ShareModelConnection, harness: HarnessDep, user: CurrentUser
+    connection_id: str, body: ShareModelConnection, harness: HarnessDep, user: CurrentUser, can_share: CanShare
 ) -> ModelConnectionInfo:
     """Let all users use the models of a saved connection, or no longer. They see neither key nor address."""
     action = "share" if body.shared else "unshare"
     service = audited(harness.resources.model_connections, describe_change(user, action, connection_id))
-    return ModelConnectionInfo.from_domain(await service.share(user, connection_id, body.shared), user)
+    shared = await service.share(user, connection_id, body.shared)
+    return ModelConnectionInfo.from_domain(shared, can_share=can_share)
 
 
 @router.delete("/model-connections/{connection_id}", status_code=204, summary="Remove a model connection")

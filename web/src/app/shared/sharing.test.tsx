@@ -129,7 +129,7 @@ test("a shared page is read-only and requests nothing of the owner", async () =>
     await screen.findByText(/^Shared on Jan 31, \d\d:\d\d\. Later messages are not included\./),
   ).toBeTruthy();
   expect(screen.getByText("in.csv").closest("a")?.hasAttribute("href")).toBe(false);
-  expect(screen.getByRole("button", { name: "Me" }).hasAttribute("disabled")).toBe(true);
+  expect((await screen.findByRole("button", { name: "Me" })).hasAttribute("disabled")).toBe(true);
   expect(screen.queryByRole("textbox")).toBeNull();
   for (const name of ["Edit", "Regenerate", "More"]) {
     expect(screen.queryByRole("button", { name: new RegExp(name) })).toBeNull();

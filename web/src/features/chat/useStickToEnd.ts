@@ -31,13 +31,16 @@ export function useStickToEnd(fromStart = false): StickToEnd {
     if (box === null || inside === null) return;
     let lastTop = box.scrollTop;
 
+    const isNear = () => box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_PX;
+    // Someone who has just opened a thread at its beginning reads it from there.
+    const isUnread = () => fromStart && box.scrollTop < NEAR_PX;
     const onScroll = () => {
-      const near = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_PX;
+      const near = isNear();
       // Only upward scrolling leaves the end; growing content does not.
       if (near) stuck.current = true;
       else if (box.scrollTop < lastTop) stuck.current = false;
       lastTop = box.scrollTop;
-      setAtEnd(stuck.current);
+      setAtEnd(stuck.current || isUnread());
     };
     const stick = () => {
       if (stuck.current) box.scrollTop = box.scrollHeight;
@@ -48,7 +51,7 @@ export function useStickToEnd(fromStart = false): StickToEnd {
       // The virtual list may move what it has measured after this.
       cancelAnimationFrame(frame);
       frame = requestAnimationFrame(stick);
-      if (!stuck.current) setAtEnd(box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_PX);
+      if (!stuck.current) setAtEnd(isNear() || isUnread());
     });
     box.addEventListener("scroll", onScroll, { passive: true });
     follow.observe(inside);
@@ -58,7 +61,7 @@ export function useStickToEnd(fromStart = false): StickToEnd {
       follow.disconnect();
       cancelAnimationFrame(frame);
     };
-  }, [area]);
+  }, [area, fromStart]);
 
   return { area, setArea, content, atEnd, toEnd };
 }

@@ -4,6 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { History, Plus } from "lucide-react";
 import { type ReactNode, useState } from "react";
+import { ApiError } from "@/api/http";
 import type { FactText, MemoryStatus } from "@/api/memory";
 import { Changes } from "@/features/memory/Changes";
 import { FactForm } from "@/features/memory/FactForm";
@@ -185,13 +186,14 @@ function NewFact({ onDone }: { onDone: () => void }) {
     text: strings.added,
     undoable: true,
   });
+  const isKnown = adding.error instanceof ApiError && adding.error.name === "Conflict";
   return (
     <div className="mb-6 rounded-box border border-line p-4">
       <FactForm
         fact={FIRST}
         submitWord={strings.add}
         busy={adding.isPending}
-        problem={adding.error?.message ?? null}
+        problem={isKnown ? strings.known : (adding.error?.message ?? null)}
         onSave={(fact) => adding.mutate(fact, { onSuccess: onDone })}
         onCancel={onDone}
       />

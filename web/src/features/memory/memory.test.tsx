@@ -113,6 +113,19 @@ test("loading memory can be retried after an error", async () => {
   expect(screen.getByText(/No summaries yet/)).toBeTruthy();
 });
 
+test("a fact that is known already is not added, without naming its id", async () => {
+  show({
+    addFact: async () => {
+      throw new ApiError("Conflict", 409, "already known as fact 'f1'");
+    },
+  });
+  await userEvent.click(await screen.findByRole("button", { name: "Add fact" }));
+  await userEvent.type(screen.getByRole("textbox", { name: "Fact" }), "drinks tea");
+  await userEvent.click(screen.getAllByRole("button", { name: "Add fact" }).at(-1) as HTMLElement);
+  expect((await screen.findByRole("alert")).textContent).toMatch(/here\. This fact is already remembered\.$/);
+  expect(screen.getByRole("textbox", { name: "Fact" })).toHaveProperty("value", "drinks tea");
+});
+
 test("a rejected change is kept and an accepted one can be undone", async () => {
   const sent: unknown[] = [];
   show({

@@ -1,119 +1,60 @@
-/** Command palette. */
+/** Command palette. Its field takes text at once; its choices are loaded soon after the page. */
 
-import { Fragment, type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
-import { type Choice, useChoices } from "@/features/palette/choices";
+import { type KeyboardEvent, lazy, Suspense, useEffect, useId, useRef, useState } from "react";
 import { useStrings } from "@/i18n/context";
-import { usePaletteStrings } from "@/i18n/palette";
-import { useActions } from "@/state/context";
+import { useActions, usePage } from "@/state/context";
 import { Modal } from "@/ui/Modal";
 
-export default function Palette() {
+const loadChoices = () => import("@/features/palette/ChoiceList");
+const ChoiceList = lazy(loadChoices);
+const PRELOAD_MS = 1500;
+
+export function Palette() {
   const strings = useStrings();
   const actions = useActions();
+  const open = usePage((page) => page.paletteOpen);
+  useEffect(() => {
+    const timer = setTimeout(() => void loadChoices().catch(() => undefined), PRELOAD_MS);
+    return () => clearTimeout(timer);
+  }, []);
+  if (!open) return null;
+  const close = () => actions.setPaletteOpen(false);
   return (
     <Modal
       open
       label={strings.palette}
-      onClose={() => actions.setPaletteOpen(false)}
+      onClose={close}
       className="mx-auto mt-[12vh] mb-auto w-[min(36rem,92vw)] rounded-box border border-line bg-raised p-0 shadow-float"
     >
-      <Chooser onDone={() => actions.setPaletteOpen(false)} />
+      <Chooser onDone={close} />
     </Modal>
   );
 }
 
 function Chooser({ onDone }: { onDone: () => void }) {
   const strings = useStrings();
-  const { groups } = usePaletteStrings();
   const id = useId();
   const [wanted, setWanted] = useState("");
-  const [at, setAt] = useState(0);
-  const choices = useChoices(wanted);
-  const current = Math.min(at, choices.length - 1);
-
-  const choose = (choice: Choice | undefined) => {
-    if (choice === undefined) return;
-    onDone();
-    choice.run();
-  };
-  const onKeyDown = (event: KeyboardEvent) => {
-    if (event.nativeEvent.isComposing) return;
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (step !== undefined) {
-      event.preventDefault();
-      setAt((current + step + choices.length) % Math.max(choices.length, 1));
-    } else if (event.key === "Enter") {
-      event.preventDefault();
-      choose(choices[current]);
-    }
-  };
-
+  const [active, setActive] = useState<string>();
+  // Set by the choices once they are loaded.
+  const keys = useRef<((event: KeyboardEvent) => void) | null>(null);
   return (
     <>
       <input
         role="combobox"
         aria-expanded
         aria-controls={id}
-        aria-activedescendant={choices.length > 0 ? `${id}-${current}` : undefined}
+        aria-activedescendant={active}
         aria-label={strings.palette}
         placeholder={strings.paletteHint}
         value={wanted}
-        onChange={(event) => {
-          setWanted(event.target.value);
-          setAt(0);
-        }}
-        onKeyDown={onKeyDown}
+        onChange={(event) => setWanted(event.target.value)}
+        onKeyDown={(event) => !event.nativeEvent.isComposing && keys.current?.(event)}
         className="h-12 w-full border-b border-line bg-transparent px-4 text-prose outline-none placeholder:text-faint"
       />
-      {choices.length === 0 && <p className="px-4 py-3 text-faint">{strings.paletteEmpty}</p>}
-      <div id={id} role="listbox" aria-label={strings.palette} className="max-h-[50vh] overflow-y-auto p-1">
-        {choices.map((choice, index) => (
-          <Fragment key={choice.id}>
-            {choice.group !== choices[index - 1]?.group && (
-              <div role="presentation" className="px-3 pt-2 pb-1 text-small font-medium text-faint">
-                {groups[choice.group]}
-              </div>
-            )}
-            <Option
-              id={`${id}-${index}`}
-              choice={choice}
-              selected={index === current}
-              onChoose={() => choose(choice)}
-            />
-          </Fragment>
-        ))}
-      </div>
+      <Suspense fallback={<div id={id} role="listbox" aria-label={strings.palette} />}>
+        <ChoiceList id={id} wanted={wanted} keys={keys} onActive={setActive} onDone={onDone} />
+      </Suspense>
     </>
-  );
-}
-
-interface OptionProps {
-  readonly id: string;
-  readonly choice: Choice;
-  readonly selected: boolean;
-  readonly onChoose: () => void;
-}
-
-function Option({ id, choice: { icon: Icon, label, note, keys = [] }, selected, onChoose }: OptionProps) {
-  const row = useRef<HTMLDivElement>(null);
-  useEffect(() => {
-    if (selected) row.current?.scrollIntoView({ block: "nearest" });
-  }, [selected]);
-  return (
-    // biome-ignore lint/a11y/useKeyWithClickEvents: the field above has the keys
-    <div
-      ref={row}
-      id={id}
-      role="option"
-      tabIndex={-1}
-      aria-selected={selected}
-      onClick={onChoose}
-      className="flex min-h-9 cursor-pointer items-center gap-3 rounded-[6px] px-3 py-1 aria-selected:bg-tint hover:bg-tint"
-    >
-      <Icon aria-hidden className="size-4 shrink-0 text-faint" />
-      <span className="min-w-0 flex-1 truncate">{label}</span>
-      {note !== undefined && <span className="max-w-1/2 truncate text-small text-faint">{note}</span>}
-      {keys.length > 0 && <kbd className="shrink-0 font-mono text-small text-faint">{keys.join("+")}</kbd>}
-    </div>
   );
 }

@@ -25,6 +25,7 @@ import {
   TextSearch,
   Wrench,
 } from "lucide-react";
+import { stripMarks } from "@/api/snippets";
 import { useStrings } from "@/i18n/context";
 import { LANGUAGE_NAMES, type Language } from "@/i18n/i18n";
 import { usePaletteStrings } from "@/i18n/palette";
@@ -65,7 +66,7 @@ export function useChoices(wanted: string): readonly Choice[] {
     id: `hit ${hit.thread_id} ${hit.message_id}`,
     icon: TextSearch,
     label: hit.title ?? strings.untitled,
-    note: hit.snippet,
+    note: stripMarks(hit).snippet,
     group: "messages" as const,
     run: () => openThread(hit.thread_id),
   }));

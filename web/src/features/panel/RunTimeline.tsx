@@ -12,7 +12,7 @@ import { useLanguage, useStrings } from "@/i18n/context";
 import { formatCost, formatCount, formatDuration, formatMoment, formatShortDuration } from "@/i18n/format";
 import { sentence } from "@/i18n/i18n";
 import type { ToolCall } from "@/run/message";
-import { toolKind, toolObject, toolReason } from "@/run/toolCalls";
+import { isProse, toolKind, toolObject, toolReason } from "@/run/toolCalls";
 import { useFeature, useServer } from "@/state/server";
 import { Elapsed } from "@/ui/Elapsed";
 import { ErrorState, LoadingState } from "@/ui/states";
@@ -175,7 +175,7 @@ function Label({ step }: { step: Step }) {
   return (
     <>
       {step.failed ? verbs.failing : verbs.past}{" "}
-      <code className="font-mono text-small">{toolObject(call)}</code>
+      {isProse(call) ? toolObject(call) : <code className="font-mono text-small">{toolObject(call)}</code>}
     </>
   );
 }

@@ -157,7 +157,7 @@ test("a run shows its steps, durations and cost", async () => {
     .getAllByRole("listitem")
     .map((row) => row.textContent);
   expect(rows).toEqual(["Model2 s", "Ran ls3 s"]);
-  expect(await screen.findByText("$0.0123")).toBeTruthy();
+  expect(await screen.findByText("$0.01")).toBeTruthy();
   expect(screen.queryByRole("region", { name: "Prefix cache" })).toBeNull();
   expect(await screen.findByRole("button", { name: "Context 50% full (2.6K tokens)" })).toBeTruthy();
 });

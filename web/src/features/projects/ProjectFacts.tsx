@@ -3,6 +3,7 @@
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { X } from "lucide-react";
 import { type FormEvent, useState } from "react";
+import { ApiError } from "@/api/http";
 import type { MemoryDocument } from "@/api/memory";
 import { Problem, Section } from "@/features/projects/Section";
 import { sentence } from "@/i18n/i18n";
@@ -34,10 +35,11 @@ export function ProjectFacts({ id }: { id: string }) {
     change.mutate(() => server.addProjectFact(id, content), { onSuccess: () => setContent("") });
   };
   const problem = change.error ?? memory.error;
+  const isKnown = problem instanceof ApiError && problem.name === "Conflict";
   return (
     <Section title={strings.memory}>
       <p className="mb-2 text-small text-faint">{strings.memoryHint}</p>
-      {problem && <Problem text={sentence(problem.message)} />}
+      {problem && <Problem text={isKnown ? strings.knownFact : sentence(problem.message)} />}
       {memory.data?.facts.length === 0 && <p className="mb-2 text-faint">{strings.noFacts}</p>}
       {memory.data !== undefined && memory.data.facts.length > 0 && (
         <ul aria-label={strings.memory} className="mb-2 divide-y divide-line rounded-box border border-line">

@@ -2,10 +2,11 @@
 
 import { Link } from "@tanstack/react-router";
 import type { SearchHit } from "@/api/search";
+import { stripMarks } from "@/api/snippets";
 import { useStrings } from "@/i18n/context";
 import { useTextSearch } from "@/state/useTextSearch";
 
-export function SearchHits({ wanted }: { wanted: string }) {
+export default function SearchHits({ wanted }: { wanted: string }) {
   const strings = useStrings();
   const { hits, failed } = useTextSearch(wanted);
   if (failed) return <p className="p-2 text-small text-faint">{strings.searchFailed}</p>;
@@ -34,11 +35,12 @@ export function SearchHits({ wanted }: { wanted: string }) {
 }
 
 /** Snippet with highlighted matches. */
-export function Snippet({ hit }: { hit: SearchHit }) {
+function Snippet({ hit }: { hit: SearchHit }) {
+  const { snippet, highlights } = stripMarks(hit);
   // Offsets are code points, not UTF-16 units.
-  const signs = Array.from(hit.snippet);
+  const signs = Array.from(snippet);
   let reached = 0;
-  const parts = hit.highlights.map(([from, to]) => {
+  const parts = highlights.map(([from, to]) => {
     const before = signs.slice(reached, from).join("");
     reached = Math.max(reached, to);
     return (

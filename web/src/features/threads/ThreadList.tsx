@@ -13,13 +13,16 @@ import {
   Wrench,
 } from "lucide-react";
 import { lazy, Suspense, useState } from "react";
-import { SearchHits } from "@/features/threads/SearchHits";
 import { Threads } from "@/features/threads/Threads";
 import { useStrings } from "@/i18n/context";
 import { useFeature } from "@/state/server";
 import { commandKey } from "@/ui/dom/commandKey";
 import { IconButton } from "@/ui/IconButton";
 
+// The list stays usable if the server is away when the first text is searched.
+const SearchHits = lazy(() =>
+  import("@/features/threads/SearchHits").catch(() => ({ default: SearchFailed })),
+);
 const ProjectFolders = lazy(() => import("@/features/threads/ProjectFolders"));
 
 export function ThreadList() {
@@ -61,7 +64,11 @@ export function ThreadList() {
         </Suspense>
       )}
       <Threads wanted={wanted} archived={archived}>
-        <SearchHits wanted={wanted} />
+        {wanted !== "" && (
+          <Suspense>
+            <SearchHits wanted={wanted} />
+          </Suspense>
+        )}
       </Threads>
       <div className="border-t border-line px-3 py-2">
         <Link to="/agents" className={PLACE}>
@@ -126,3 +133,7 @@ function SearchField({ value, onChange }: { value: string; onChange: (value: str
 
 const PLACE =
   "flex h-8 items-center gap-2 rounded-box px-2 pointer-coarse:h-11 text-soft hover:bg-tint hover:text-ink aria-[current]:bg-tint-strong aria-[current]:text-ink";
+
+function SearchFailed() {
+  return <p className="p-2 text-small text-faint">{useStrings().searchFailed}</p>;
+}

@@ -15,7 +15,7 @@ interface Props {
   readonly reply: string | null | undefined;
 }
 
-export function QuestionBlock({ question, reply }: Props) {
+export default function QuestionBlock({ question, reply }: Props) {
   const strings = useStrings();
   const active = usePage(({ conversation }) => isActive(conversation.run));
   const label = useId();

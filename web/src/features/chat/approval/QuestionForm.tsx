@@ -11,7 +11,7 @@ import { useActions, usePage } from "@/state/context";
 import { Button } from "@/ui/Button";
 import { focusComposer } from "@/ui/dom/composerFocus";
 
-export function QuestionForm({ questions }: { questions: readonly Question[] }) {
+export default function QuestionForm({ questions }: { questions: readonly Question[] }) {
   const strings = useStrings();
   const actions = useActions();
   const active = usePage(({ conversation }) => isActive(conversation.run));

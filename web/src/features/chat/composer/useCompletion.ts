@@ -11,7 +11,7 @@ import {
   mentionAt,
   skillCandidates,
 } from "@/features/chat/composer/completion";
-import { useStrings } from "@/i18n/context";
+import { useLanguage, useStrings } from "@/i18n/context";
 import { COMMANDS } from "@/state/commands";
 import { useActions, useFiles, usePage } from "@/state/context";
 import { modelName, useModels } from "@/state/models";
@@ -141,5 +141,17 @@ function useMentionedSkills(query: string | null): readonly Candidate[] {
     queryFn: server.skills,
     enabled: offered && query !== null,
   });
-  return query === null ? [] : skillCandidates(skills.data?.skills ?? [], query);
+  // Names and descriptions in the language of the page, as the skill pages show them.
+  const language = useLanguage();
+  const texts = useQuery({
+    queryKey: ["skill-texts"],
+    queryFn: async () => (await import("@/i18n/skillTexts")).SKILL_TEXTS_ZH,
+    enabled: language === "zh" && query !== null,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  const listed = (skills.data?.skills ?? []).map((skill) => {
+    const own = language === "zh" && skill.category === "public" ? texts.data?.[skill.name] : undefined;
+    return own === undefined ? skill : { ...skill, description: own.join(" · ") };
+  });
+  return query === null ? [] : skillCandidates(listed, query);
 }

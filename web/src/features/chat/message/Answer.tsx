@@ -1,7 +1,6 @@
 /** An assistant message with its tool calls. */
 
 import { lazy, Suspense, useMemo } from "react";
-import { QuestionBlock } from "@/features/chat/approval/QuestionBlock";
 import { Checklist } from "@/features/chat/message/Checklist";
 import { sourcesOf } from "@/features/chat/message/citations";
 import { useFileActions } from "@/features/chat/message/FileActions";
@@ -19,6 +18,7 @@ import { writesTodos } from "@/run/todos";
 import { presentedPaths, toolKind } from "@/run/toolCalls";
 import { usePage } from "@/state/context";
 
+const QuestionBlock = lazy(() => import("@/features/chat/approval/QuestionBlock"));
 const Sources = lazy(() => import("@/features/chat/message/Sources"));
 
 interface Props {
@@ -107,7 +107,11 @@ function Call({ call, message, growing, turns }: CallProps) {
   const state = usePage(({ conversation }) => callState(conversation, message.id));
   const result = results.get(call.id);
   if (result?.question != null) {
-    return <QuestionBlock question={result.question} reply={replies.get(call.id)} />;
+    return (
+      <Suspense>
+        <QuestionBlock question={result.question} reply={replies.get(call.id)} />
+      </Suspense>
+    );
   }
   const todos = checklists.shown.get(call.id) ?? (growing && writesTodos(call) ? [] : undefined);
   if (todos !== undefined) {

@@ -102,7 +102,7 @@ function More({ message, label, children }: MoreProps) {
 /** Visible on hover, on focus and on touch screens; always visible if there are versions. */
 function Row({ fork, children }: { fork: Fork | undefined; children: ReactNode }) {
   return (
-    <div className="-mb-4 flex min-h-8 items-center">
+    <div className="-mb-4 flex min-h-8 [@media(hover:hover)]:-mb-7 items-center">
       {fork !== undefined && <Versions fork={fork} />}
       <div className="flex flex-wrap items-center transition-opacity group-hover:opacity-100 focus-within:opacity-100 has-[[data-state=open]]:opacity-100 has-[[aria-pressed=true]]:opacity-100 [@media(hover:hover)]:opacity-0">
         {children}

@@ -9,7 +9,8 @@ import { FileIcon } from "@/files/FileIcon";
 import { describeKind, isPicture } from "@/files/kinds";
 import { useLanguage, useStrings } from "@/i18n/context";
 import { formatSize } from "@/i18n/format";
-import { useFiles, useIsReader, usePage } from "@/state/context";
+import { useIsReader, usePage } from "@/state/context";
+import { useServer } from "@/state/server";
 import { useFileUrls } from "@/ui/FileUrls";
 
 const Lightbox = lazy(() => import("@/ui/Lightbox"));
@@ -51,7 +52,7 @@ function FileCard({ threadId, path, large }: CardProps) {
   const { OpenFile, InstallSkill } = useFileActions();
   const [lost, setLost] = useState(false);
   const [enlarged, setEnlarged] = useState(false);
-  const size = useFileSize(path);
+  const isReader = useIsReader();
   const name = fileName(path);
   const picture = isPicture(path) && !lost;
   return (
@@ -86,7 +87,8 @@ function FileCard({ threadId, path, large }: CardProps) {
         <div className="min-w-0 flex-1">
           <OpenFile path={path} />
           <div className="text-small text-faint">
-            {[describeKind(path, strings), size].filter(Boolean).join(" · ")}
+            {describeKind(path, strings)}
+            {!isReader && <FileSize threadId={threadId} path={path} />}
           </div>
         </div>
         {path.endsWith(".skill") && InstallSkill !== null && <InstallSkill threadId={threadId} path={path} />}
@@ -113,16 +115,16 @@ function DownloadLink({ path }: { path: string }) {
   );
 }
 
-/** Return the size of a file as text; empty while it is unknown. */
-function useFileSize(path: string): string {
+/** Size of a file, as its folder lists it: one request for all files of a folder. */
+function FileSize({ threadId, path }: { threadId: string; path: string }) {
   const language = useLanguage();
-  const files = useFiles();
-  const threadId = usePage((page) => page.threadId);
-  const isReader = useIsReader();
-  const size = useQuery({
-    queryKey: ["thread", threadId, "file-size", path],
-    queryFn: () => files.size(threadId ?? "", path),
-    enabled: threadId !== null && !isReader,
+  const server = useServer();
+  const folder = path.slice(0, path.lastIndexOf("/"));
+  const listed = useQuery({
+    queryKey: ["thread", threadId, "folder", folder],
+    queryFn: () => server.folder(threadId, folder),
+    retry: false,
   });
-  return size.data == null ? "" : formatSize(size.data, language);
+  const size = listed.data?.entries.find((entry) => entry.path === path)?.size;
+  return size === undefined ? null : ` · ${formatSize(size, language)}`;
 }

@@ -1,9 +1,9 @@
 /** A tool call: one line that expands to input and output. */
 
 import { ChevronRight, type LucideIcon } from "lucide-react";
-import { type ReactNode, useState } from "react";
+import { lazy, type ReactNode, Suspense, useState } from "react";
 import { Monospace } from "@/features/chat/tool/Monospace";
-import { SubagentProgress, SubagentResult, useSubagentNote } from "@/features/chat/tool/SubagentProgress";
+import { useSubagentNote } from "@/features/chat/tool/subagentNotes";
 import { ToolInput } from "@/features/chat/tool/ToolInput";
 import type { Group, Turns } from "@/features/chat/turns";
 import { useLanguage, useStrings } from "@/i18n/context";
@@ -12,13 +12,28 @@ import type { Language, Strings } from "@/i18n/i18n";
 import type { Message, ToolCall } from "@/run/message";
 import { lastLines } from "@/run/progress";
 import { type Review, reviewOf } from "@/run/review";
-import { exitCodeIn, type ToolKind, textArgument, toolKind, toolObject, toolReason } from "@/run/toolCalls";
+import {
+  exitCodeIn,
+  isProse,
+  type ToolKind,
+  textArgument,
+  toolKind,
+  toolObject,
+  toolReason,
+} from "@/run/toolCalls";
 import { usePage } from "@/state/context";
 import { Elapsed } from "@/ui/Elapsed";
 import { TOOL_ICONS } from "@/ui/toolIcons";
 
 /** State of a call without a result. */
 export type CallState = "running" | "waiting" | "over";
+
+const SubagentProgress = lazy(async () => ({
+  default: (await import("@/features/chat/tool/SubagentProgress")).SubagentProgress,
+}));
+const SubagentResult = lazy(async () => ({
+  default: (await import("@/features/chat/tool/SubagentProgress")).SubagentResult,
+}));
 
 interface Props {
   readonly call: ToolCall;
@@ -57,6 +72,7 @@ export function ToolCard({ call: called, result: toolResult, state, caller }: Pr
       verb={purpose !== "" && succeeds ? "" : verb}
       purpose={purpose || (kind === "delegate" ? toolObject(call) : "")}
       object={toolObject(call)}
+      isProse={isProse(call)}
       title={textArgument(call, "path") || purpose || toolObject(call)}
       clock={running && caller.settledAt !== null ? <Elapsed since={caller.settledAt} /> : null}
       aside={[
@@ -71,9 +87,17 @@ export function ToolCard({ call: called, result: toolResult, state, caller }: Pr
       opensByDefault={failed || (running && (live !== undefined || subagentNote !== false))}
     >
       <ToolInput call={call} named={purpose !== ""} />
-      {kind === "delegate" && <SubagentProgress callId={call.id} runId={toolResult?.runId ?? null} />}
+      {kind === "delegate" && (
+        <Suspense>
+          <SubagentProgress callId={call.id} runId={toolResult?.runId ?? null} />
+        </Suspense>
+      )}
       {live !== undefined && <Monospace label={strings.toolOutput} text={lastLines(live)} grows />}
-      {result !== undefined && kind === "delegate" && !failed && <SubagentResult text={result.text} />}
+      {result !== undefined && kind === "delegate" && !failed && (
+        <Suspense>
+          <SubagentResult text={result.text} />
+        </Suspense>
+      )}
       {result !== undefined && (failed || !["write", "edit", "delegate"].includes(kind)) && (
         <Monospace label={strings.toolOutput} text={outputOf(result, review) || strings.toolNoOutput} />
       )}
@@ -103,6 +127,8 @@ interface FoldableProps {
   readonly tone: "failed" | "running" | "quiet";
   readonly verb: string;
   readonly object?: string;
+  /** The object is a text of people, not of machines. */
+  readonly isProse?: boolean;
   /** Shown in place of the object, as text. */
   readonly purpose?: string;
   readonly title?: string;
@@ -118,6 +144,7 @@ function Collapsible({
   tone,
   verb,
   object,
+  isProse: isText = false,
   purpose = "",
   title,
   clock = null,
@@ -151,7 +178,10 @@ function Collapsible({
               {purpose}
             </span>
           ) : (
-            <code title={title} className="min-w-0 truncate font-mono text-small empty:hidden">
+            <code
+              title={title}
+              className={`min-w-0 truncate empty:hidden ${isText ? "font-sans" : "font-mono text-small"}`}
+            >
               {object}
             </code>
           )}

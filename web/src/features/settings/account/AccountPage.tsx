@@ -11,6 +11,7 @@ import { Fact, Section } from "@/features/settings/Section";
 import { useAccountStrings } from "@/i18n/accounts";
 import { useLanguage } from "@/i18n/context";
 import { formatMoment } from "@/i18n/format";
+import { sentence } from "@/i18n/i18n";
 import { PageFrame } from "@/layout/PageFrame";
 import { useServer } from "@/state/server";
 import { Button, buttonLook } from "@/ui/Button";
@@ -68,7 +69,7 @@ function PasswordForm() {
   return (
     <Section title={strings.changePassword}>
       <form onSubmit={submit} className="flex flex-col gap-4 p-4">
-        <Field name={strings.currentPassword} problem={change.error ? change.error.message : null}>
+        <Field name={strings.currentPassword} problem={change.error ? sentence(change.error.message) : null}>
           {(ids) => (
             <input
               {...ids}
@@ -198,7 +199,11 @@ function Tokens({ isAdmin }: { isAdmin: boolean }) {
           onChoose={setScope}
         />
         <Choice name={strings.expiry} value={expiry} options={strings.expiryDays} onChoose={setExpiry} />
-        {create.error && <p role="alert">{create.error.message}</p>}
+        {create.error && (
+          <p role="alert" className="text-small text-error">
+            {sentence(create.error.message)}
+          </p>
+        )}
         <Button type="submit" disabled={create.isPending || name.trim() === ""} className="self-start">
           {strings.createToken}
         </Button>

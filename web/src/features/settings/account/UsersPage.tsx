@@ -9,6 +9,7 @@ import { Fact, Section } from "@/features/settings/Section";
 import { useAccountStrings } from "@/i18n/accounts";
 import { useLanguage } from "@/i18n/context";
 import { formatMoment } from "@/i18n/format";
+import { sentence } from "@/i18n/i18n";
 import { PageFrame } from "@/layout/PageFrame";
 import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
@@ -67,7 +68,7 @@ function UserRow({ user }: { user: User }) {
           </p>
           {problem && (
             <p role="alert" className="text-small text-error">
-              {problem.message}
+              {sentence(problem.message)}
             </p>
           )}
           {link && <OneTimeSecret hint={strings.linkOnce} text={location.origin + link.path} />}
@@ -130,7 +131,11 @@ function Invitations() {
       <form onSubmit={submit} className="flex flex-col gap-4 p-4">
         <Line name={strings.email} hint={strings.inviteHint} value={email} onChange={setEmail} />
         <Choice name={strings.role} value={role} options={strings.roles} onChoose={setRole} />
-        {invite.error && <p role="alert">{invite.error.message}</p>}
+        {invite.error && (
+          <p role="alert" className="text-small text-error">
+            {sentence(invite.error.message)}
+          </p>
+        )}
         <Button type="submit" disabled={invite.isPending} className="self-start">
           {strings.invite}
         </Button>
