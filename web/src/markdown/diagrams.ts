@@ -1,5 +1,7 @@
 /** Renders diagrams in an iframe created on first use. */
 
+import fontUrl from "@fontsource-variable/inter/files/inter-latin-wght-normal.woff2?url";
+
 const FRAME = "/diagram.html";
 const TIMEOUT_MS = 20_000;
 // Longer diagrams would block the frame.
@@ -18,6 +20,8 @@ export interface DrawRequest {
   readonly source: string;
   readonly dark: boolean;
   readonly font: string;
+  /** The font of the page; null if it could not be loaded. */
+  readonly fontFile: ArrayBuffer | null;
   /** Colours of the page, as CSS. */
   readonly colours: Readonly<Record<keyof typeof COLOURS, string>>;
 }
@@ -35,6 +39,7 @@ const COLOURS = {
 } as const;
 
 let frame: Promise<Window> | null = null;
+let font: Promise<ArrayBuffer | null> | null = null;
 
 // A scrolled list creates its diagrams again: drawings are kept, so that their height is known at once.
 const KEPT = 50;
@@ -49,7 +54,9 @@ export function knownDiagram(source: string, dark: boolean): Drawn | null {
 export async function drawDiagram(source: string, dark: boolean): Promise<Drawn> {
   const known = knownDiagram(source, dark);
   if (known !== null) return known;
-  const drawn = await draw({ source, dark, font: pageFont(), colours: pageColours() });
+  font ??= fetchFont();
+  const fontFile = await font;
+  const drawn = await draw({ source, dark, font: pageFont(), fontFile, colours: pageColours() });
   const [oldest] = kept.keys();
   if (kept.size >= KEPT && oldest !== undefined) kept.delete(oldest);
   kept.set(`${dark}:${source}`, drawn);
@@ -69,7 +76,7 @@ async function draw(request: DrawRequest): Promise<Drawn> {
   const { svg } = (await answer) as { readonly svg?: unknown };
   port1.close();
   if (typeof svg !== "string") throw new Error("not a diagram");
-  return picture(svg);
+  return picture(svg, request.fontFile);
 }
 
 function pageFont(): string {
@@ -116,13 +123,31 @@ function openFrame(): Promise<Window> {
   });
 }
 
-function picture(svg: string): Drawn {
+async function fetchFont(): Promise<ArrayBuffer | null> {
+  try {
+    const response = await fetch(fontUrl);
+    return response.ok ? await response.arrayBuffer() : null;
+  } catch {
+    font = null; // tried again for the next diagram
+    return null;
+  }
+}
+
+/** Return a style element with the font: images load nothing from outside. */
+function fontStyle(file: ArrayBuffer): string {
+  const bytes = Array.from(new Uint8Array(file), (byte) => String.fromCharCode(byte)).join("");
+  const source = `url(data:font/woff2;base64,${btoa(bytes)}) format("woff2")`;
+  return `<style>@font-face{font-family:"Inter";font-weight:100 900;src:${source}}</style>`;
+}
+
+function picture(svg: string, fontFile: ArrayBuffer | null): Drawn {
   const box = /viewBox="[-\d.]+ [-\d.]+ ([\d.]+) ([\d.]+)"/.exec(svg);
   const [width, height] = [Math.ceil(Number(box?.[1] ?? 600)), Math.ceil(Number(box?.[2] ?? 400))];
   // An image needs a size in pixels instead of "100%".
   const sized = svg.replace(/^<svg([^>]*?) width="100%"/, `<svg$1 width="${width}" height="${height}"`);
+  const styled = fontFile === null ? sized : sized.replace(/^<svg[^>]*>/, (tag) => tag + fontStyle(fontFile));
   return {
-    image: `data:image/svg+xml;charset=utf-8,${encodeURIComponent(sized)}`,
+    image: `data:image/svg+xml;charset=utf-8,${encodeURIComponent(styled)}`,
     svg: sized,
     width,
     height,

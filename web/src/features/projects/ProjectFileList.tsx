@@ -2,10 +2,11 @@
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { FileText, FileUp, RotateCw, Trash2 } from "lucide-react";
+import { FileUp, RotateCw, Trash2 } from "lucide-react";
 import { useRef, useState } from "react";
 import type { ProjectFile, ProjectFiles } from "@/api/projects";
 import { Problem, Section } from "@/features/projects/Section";
+import { FileIcon } from "@/files/FileIcon";
 import { useLanguage } from "@/i18n/context";
 import { formatSize } from "@/i18n/format";
 import { sentence } from "@/i18n/i18n";
@@ -173,7 +174,7 @@ function FileRow({ id, file }: { id: string; file: ProjectFile }) {
     : file.problem && (strings.problems[file.problem] ?? file.problem);
   return (
     <li className="flex items-start gap-3 px-4 py-2">
-      <FileText aria-hidden className="mt-1 size-4 shrink-0 text-faint" />
+      <FileIcon path={file.name} />
       <div className="min-w-0 flex-1">
         <Link
           to="/projects/$projectId/files/$fileId"
