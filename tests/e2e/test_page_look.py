@@ -56,7 +56,6 @@ async def test_steps_have_no_borders_and_files_have_colours_by_kind(tmp_path: Pa
             await send_message(page, "write")
             await wait_for_answer(page)
             assert "Inter" in await page.evaluate(FONTS)
-            await page.get_by_role("button", name="Worked").click()
             rail = page.locator("[data-steps]").first
             assert await rail.evaluate("element => getComputedStyle(element).borderLeftWidth") == "1px"
             step = page.locator("[data-steps] > div").first
@@ -83,6 +82,10 @@ async def test_steps_have_no_borders_and_files_have_colours_by_kind(tmp_path: Pa
             await expect(hint).to_be_hidden()
             name = page.get_by_role("button", name="Choose a model:").locator("span")
             assert await name.evaluate("element => element.scrollWidth <= element.clientWidth")
+            send = page.get_by_role("button", name="Send", exact=True)
+            assert await send.evaluate("button => button.closest('form').getBoundingClientRect().right") - 10 <= (
+                await send.evaluate("button => button.getBoundingClientRect().right")
+            )
             await page.get_by_role("button", name="Show threads").click()
             await expect(threads).to_be_visible()
             await page.keyboard.press("Escape")

@@ -171,7 +171,7 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
             </Suspense>
           )}
           <span
-            className={`mr-1 ml-auto hidden min-w-0 truncate text-small text-faint ${active ? "wide:inline" : "@min-[40rem]:inline"}`}
+            className={`mr-1 hidden min-w-0 flex-1 truncate text-right text-small text-faint ${active ? "wide:inline" : "@min-[40rem]:inline"}`}
           >
             {active ? strings.runningHint : known < HINTED && strings.composerHint}
           </span>

@@ -18,7 +18,7 @@ export function SendButtons({ canSend }: { canSend: boolean }) {
   const strategy = usePage((page) => page.preferences.strategy);
   const label = active ? strings.strategies[strategy].name : strings.send;
   return (
-    <div className="ml-auto flex items-center gap-2 wide:ml-0">
+    <div className="ml-auto flex items-center gap-2">
       {active && <Stop />}
       {(!active || canSend) && (
         <div className="flex items-center">
