@@ -56,7 +56,7 @@ async def test_steps_have_no_borders_and_files_have_colours_by_kind(tmp_path: Pa
             await send_message(page, "write")
             await wait_for_answer(page)
             assert "Inter" in await page.evaluate(FONTS)
-            rail = page.locator("[data-steps]").first
+            rail = page.locator("[data-step]").first
             assert await rail.evaluate("element => getComputedStyle(element).borderLeftWidth") == "1px"
             step = page.locator("[data-steps] > div").first
             border = "element => getComputedStyle(element).borderTopWidth"
@@ -159,6 +159,9 @@ async def test_colours_rows_and_composer_follow_the_design(tmp_path: Path, visit
             page = await visitor.open(server.url, color_scheme="light")
             composer = page.get_by_role("textbox", name="Message").locator("xpath=ancestor::form")
             assert await composer.evaluate(style, "borderRadius") == "12px"
+            for name in ("Attach files", "Choose a mode:", "Send"):
+                button = composer.get_by_role("button", name=name)
+                assert (await button.bounding_box() or {})["height"] == 36
             # The focused composer has no border in the accent colour.
             await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
             assert await composer.evaluate(style, "borderTopColor") == "rgb(97, 107, 102)"

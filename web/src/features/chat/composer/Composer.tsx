@@ -148,6 +148,7 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
               icon={Paperclip}
               label={strings.attachFiles}
               data-shortcut="attach"
+              large
               onClick={() => picker.current?.click()}
             />
           )}

@@ -21,7 +21,7 @@ export function ModePicker() {
         <button
           type="button"
           aria-label={`${strings.chooseMode}: ${strings.modes[mode].name}`}
-          className="flex h-8 shrink-0 items-center gap-1 rounded-box px-2 text-small text-soft hover:bg-tint hover:text-ink"
+          className="flex h-9 shrink-0 items-center gap-1 rounded-box px-2 text-small text-soft hover:bg-tint hover:text-ink"
         >
           {strings.modes[mode].name}
           <ChevronDown aria-hidden className="size-3.5 shrink-0" />

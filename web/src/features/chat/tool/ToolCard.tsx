@@ -49,15 +49,18 @@ export function ToolCard({ call: called, result: toolResult, state, caller }: Pr
   const verb = review?.type === "rejected" ? strings.toolRejected : verbOf(kind, result, state, strings);
   // The model says what a command is for; the command itself is inside.
   const purpose = kind === "run" || kind === "start" ? toolReason(call) : "";
+  const object = toolObject(call);
+  // Words of people are text; commands, paths and patterns are code.
+  const isText = kind === "delegate" || object === textArgument(call, "query");
   const succeeds = running || (result !== undefined && !result.failed);
   return (
     <Collapsible
       icon={TOOL_ICONS[kind]}
       tone={failed ? "failed" : running ? "running" : "quiet"}
       verb={purpose !== "" && succeeds ? "" : verb}
-      purpose={purpose || (kind === "delegate" ? toolObject(call) : "")}
-      object={toolObject(call)}
-      title={textArgument(call, "path") || purpose || toolObject(call)}
+      purpose={purpose || (isText ? object : "")}
+      object={object}
+      title={textArgument(call, "path") || purpose || object}
       clock={running && caller.settledAt !== null ? <Elapsed since={caller.settledAt} /> : null}
       aside={[
         subagentNote,
