@@ -4,7 +4,7 @@
  */
 
 import mermaid from "mermaid";
-import type { DrawRequest } from "@/markdown/diagrams";
+import type { DrawRequest } from "@/markdown/drawing";
 
 let drawn = 0;
 let loading: Promise<void> | undefined;

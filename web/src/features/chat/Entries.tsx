@@ -13,7 +13,6 @@ import {
   useRef,
   useState,
 } from "react";
-import { QuestionForm } from "@/features/chat/approval/QuestionForm";
 import { Answer } from "@/features/chat/message/Answer";
 import { EarlierVersionNotice, SummaryLine } from "@/features/chat/message/EarlierVersionNotice";
 import { RunNotice } from "@/features/chat/message/RunNotice";
@@ -27,6 +26,9 @@ import { findMessage, isActive } from "@/run/reduce";
 import { useActions, usePage } from "@/state/context";
 import { Button } from "@/ui/Button";
 
+const QuestionForm = lazy(async () => ({
+  default: (await import("@/features/chat/approval/QuestionForm")).QuestionForm,
+}));
 const ApprovalBlock = lazy(() => import("@/features/chat/approval/ApprovalBlock"));
 
 // Initial estimate, replaced by the measured height.
@@ -98,7 +100,9 @@ export function Entries({ area, fromStart }: { area: HTMLDivElement; fromStart: 
       <div className="flex flex-col gap-6 pt-6 empty:hidden">
         <EarlierVersionNotice />
         {turns.open.size > 1 && (
-          <QuestionForm key={[...turns.open.keys()].join()} questions={[...turns.open.values()]} />
+          <Suspense>
+            <QuestionForm key={[...turns.open.keys()].join()} questions={[...turns.open.values()]} />
+          </Suspense>
         )}
         {approval !== null && (
           <Suspense>
