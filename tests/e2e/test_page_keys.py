@@ -138,6 +138,7 @@ async def test_the_palette_shows_recent_threads_and_commands_with_their_keys(tmp
             await expect(page.get_by_role("button", name="Choose a mode: Pro")).to_be_visible()
             await page.keyboard.press("Control+K")
             await page.keyboard.type("attach")
+            await expect(options).to_have_count(1)
             async with page.expect_file_chooser():
                 await page.keyboard.press("Enter")
             await page.keyboard.press("Control+K")
