@@ -1,5 +1,6 @@
 """Custom agents and tests of skills in a real browser against a real server."""
 
+import re
 from pathlib import Path
 
 from playwright.async_api import expect
@@ -16,6 +17,8 @@ async def test_an_agent_has_ticks_for_tools_and_its_own_start_page(tmp_path: Pat
         page = await visitor.open(f"{server.url}/agents/_new", reduced_motion="reduce")
         await page.get_by_role("textbox", name="Name").fill("ada")
         await page.get_by_role("textbox", name="Description").fill("Counts things")
+        await page.get_by_role("textbox", name="Instructions").fill("Count aloud.")
+        await expect(page.get_by_label(re.compile("soul", re.IGNORECASE))).to_have_count(0)
         await page.get_by_role("checkbox", name="All tools").uncheck()
         await page.get_by_role("checkbox", name="Run commands").uncheck()
         await page.get_by_role("checkbox", name="All skills that are turned on").uncheck()
@@ -41,9 +44,19 @@ async def test_an_agent_has_ticks_for_tools_and_its_own_start_page(tmp_path: Pat
 
 async def test_creating_with_chat_begins_with_a_question_in_both_languages(tmp_path: Path, visitor: Visitor) -> None:
     with serve(tmp_path) as server:
+        page = await visitor.open(f"{server.url}/agents", reduced_motion="reduce")
+        await page.get_by_role("button", name="Create with chat").first.click()
+        await expect(page.get_by_text("What should it do for you?")).to_be_visible()
+        examples = page.get_by_role("list", name="Examples").get_by_role("button")
+        await expect(examples).to_have_text(["A weekly news digest", "A careful editor", "A data analyst"])
+        await examples.nth(1).click()
+        await expect(page.locator("[data-said]")).to_contain_text("edits my drafts")
+        await expect(page.get_by_text("Creating an agent")).to_be_visible()
+
         page = await visitor.open(f"{server.url}/agents", **PHONE, reduced_motion="reduce", locale="zh-CN")
         await page.get_by_role("button", name="通过对话创建").first.click()
         await expect(page.get_by_role("heading", name="一起来设计你的智能体")).to_be_visible()
+        await expect(page.get_by_text("它要为你做什么？")).to_be_visible()
         await expect(page.get_by_role("list", name="示例").get_by_role("button")).to_have_count(3)
         assert await page.evaluate("document.documentElement.scrollWidth") == 390
         assert await serious_violations(page) == []

@@ -30,7 +30,15 @@ async def test_keys_start_a_thread_collapse_the_list_and_show_keys(
 
     # A question mark is text in a field.
     await page.keyboard.type("Why?")
-    await expect(page.get_by_role("textbox", name="Message")).to_have_value("Why?")
+    message = page.get_by_role("textbox", name="Message")
+    await expect(message).to_have_value("Why?")
+    # So is a slash; elsewhere it moves to the message.
+    await page.evaluate("document.activeElement.blur()")
+    await page.keyboard.press("/")
+    await expect(message).to_be_focused()
+    await expect(message).to_have_value("Why?")
+    await page.keyboard.press("/")
+    await expect(message).to_have_value("Why?/")
     await page.evaluate("document.activeElement.blur()")
     await page.keyboard.press("?")
     await expect(page.get_by_role("heading", name="Keyboard shortcuts")).to_be_in_viewport()
@@ -90,7 +98,15 @@ async def test_every_button_of_the_header_has_a_key(tmp_path: Path, visitor: Vis
             await page.keyboard.press("Escape")
             await page.keyboard.press("Control+,")
             keys = page.locator("#keyboard")
-            for name in ("Thread actions", "Share", "Context", "Toggle panel", "Toggle thread list", "Settings"):
+            for name in (
+                "Thread actions",
+                "Share",
+                "Context",
+                "Toggle panel",
+                "Toggle thread list",
+                "Settings",
+                "Write a message",
+            ):
                 await expect(keys).to_contain_text(name)
 
 
@@ -108,7 +124,8 @@ async def test_the_palette_shows_recent_threads_and_commands_with_their_keys(tmp
             options = palette.get_by_role("option")
             await expect(options.nth(1)).to_contain_text("New thread")
             await expect(options.nth(1)).to_contain_text("Ctrl+Shift+O")
-            for name in ("Temporary chat", "Share", "Usage", "Project: Herons", "Use model: other", "Toggle panel"):
+            commands = ("Temporary chat", "Share", "Usage", "Toggle panel", "Write a message", "Attach files")
+            for name in (*commands, "Project: Herons", "Use model: other", "Use mode: Pro"):
                 await expect(palette.get_by_role("option", name=name)).to_have_count(1)
             for scheme in ("light", "dark"):
                 await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
@@ -116,6 +133,19 @@ async def test_the_palette_shows_recent_threads_and_commands_with_their_keys(tmp
             await page.keyboard.type("use model")
             await page.keyboard.press("Enter")
             await expect(page.get_by_role("button", name="Choose a model: other")).to_be_visible()
+            await page.keyboard.press("Control+K")
+            await page.keyboard.type("use mode: pro")
+            await page.keyboard.press("Enter")
+            await expect(page.get_by_role("button", name="Choose a mode: Pro")).to_be_visible()
+            await page.keyboard.press("Control+K")
+            await page.keyboard.type("attach")
+            await expect(options).to_have_count(1)
+            async with page.expect_file_chooser():
+                await page.keyboard.press("Enter")
+            await page.keyboard.press("Control+K")
+            await page.keyboard.type("write")
+            await page.keyboard.press("Enter")
+            await expect(page.get_by_role("textbox", name="Message")).to_be_focused()
             await page.keyboard.press("Control+K")
             await page.keyboard.type("share")
             await page.keyboard.press("Enter")

@@ -50,6 +50,7 @@ async def test_a_project_is_created_filled_asked_and_its_cited_passage_is_opened
             await add_file(page, "plan.md", PLAN.encode())
             files = page.get_by_role("list", name="Files")
             await expect(files).to_contain_text("Searchable")
+            await expect(files.locator("[data-kind=document]")).to_be_visible()
             await expect(page.get_by_text("Passages are found by their words.")).to_be_visible()
             assert await serious_violations(page) == []
 

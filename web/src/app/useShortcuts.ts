@@ -5,6 +5,7 @@ import { useEffect } from "react";
 import { useToggleList } from "@/layout/useToggleList";
 import { useActions, usePage } from "@/state/context";
 import { useTogglePanel } from "@/state/usePanel";
+import { focusComposer, hasComposer } from "@/ui/dom/composerFocus";
 import { pressShortcut } from "@/ui/dom/pressShortcut";
 
 export function useShortcuts(): void {
@@ -25,15 +26,18 @@ export function useShortcuts(): void {
       "shift+l": () => pressShortcut("share"),
       "shift+y": () => pressShortcut("context"),
     };
-    const showKeys = () => void navigate({ to: "/settings", hash: "keyboard" });
+    // A question mark and a slash need Shift on some keyboards.
+    const plain = (key: string): (() => void) | undefined => {
+      if (key === "?") return () => void navigate({ to: "/settings", hash: "keyboard" });
+      return key === "/" && hasComposer() ? focusComposer : undefined;
+    };
     const onKeyDown = (event: KeyboardEvent) => {
       // Already handled, for example by an open menu.
       if (event.defaultPrevented || event.isComposing) return;
       const held = event.ctrlKey || event.metaKey;
       const name = `${event.shiftKey ? "shift+" : ""}${event.key.toLowerCase()}`;
-      // A question mark needs Shift on some keyboards.
-      const help = event.key === "?" && !held && !isInField(event.target) ? showKeys : undefined;
-      const command = held ? commands[name] : help;
+      const isText = isInField(event.target) || isInDialog(event.target);
+      const command = held ? commands[name] : isText ? undefined : plain(event.key);
       if (command !== undefined) {
         event.preventDefault();
         command();

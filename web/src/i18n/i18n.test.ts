@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { en } from "@/i18n/en";
 import { findStrings, loadLanguage, preferredLanguage } from "@/i18n/i18n";
-import { SKILL_TEXTS_ZH } from "@/i18n/skillTexts";
+import { SKILL_TEXTS_EN, SKILL_TEXTS_ZH } from "@/i18n/skillTexts";
 import { zh } from "@/i18n/zh";
 
 const DICTIONARIES = { en, zh };
@@ -75,6 +75,7 @@ test("the first supported language of the browser is used", () => {
 });
 
 test("names and descriptions of built-in skills are Chinese", () => {
+  expect(Object.keys(SKILL_TEXTS_ZH)).toEqual(Object.keys(SKILL_TEXTS_EN));
   const texts = Object.values(SKILL_TEXTS_ZH).flat();
   expect(texts.filter((text) => !/[\u4e00-\u9fff]/.test(text))).toEqual([]);
 });

@@ -1,4 +1,4 @@
-/** Names and descriptions of the built-in skills in Chinese, loaded with the skill pages; others are shown as written. */
+/** Descriptions of the built-in skills for people, loaded with the skill pages; others are shown as written. */
 
 import { useLanguage } from "@/i18n/context";
 
@@ -12,6 +12,35 @@ export interface SkillText {
   readonly title: string;
   readonly description: string;
 }
+
+export const SKILL_TEXTS_EN: Readonly<Record<string, string>> = {
+  "academic-paper-review":
+    "Reviews a scientific paper like a careful referee: claims, evidence, gaps and advice.",
+  bootstrap: "Creates a custom agent in a conversation, with its instructions (SOUL.md).",
+  "chart-visualization": "Draws 16 kinds of charts from CSV, Excel or JSON, as PNG or SVG.",
+  "code-documentation": "Writes README, API reference, guides and docstrings from what the code really does.",
+  "consulting-analysis": "Breaks a business question into issues and hypotheses, and reports with evidence.",
+  "data-analysis": "Answers questions about tables with SQL and statistics, after checking the data.",
+  "deep-research": "Researches a question on the web; every claim leads to a page that was read.",
+  "document-writing":
+    "Writes Word documents with styles, contents, tables and pictures, and fills templates.",
+  "find-skills": "Finds the skill for a task, shows what it can do, and helps to install it.",
+  "frontend-design": "Designs web pages in one file: landing pages, portfolios, dashboards, explainers.",
+  "github-deep-research":
+    "Investigates a GitHub repository: purpose, activity and risks, with figures and quotes.",
+  "image-generation": "Makes or edits images. Needs an image service that the operator sets up.",
+  newsletter: "Plans, writes and builds an e-mail newsletter that mail programs show correctly.",
+  "pdf-tools": "Merges, splits, rotates, watermarks and protects PDFs; extracts content and fills forms.",
+  "podcast-script": "Turns a topic or report into a two-host podcast script with chapter marks.",
+  "report-generation":
+    "Writes a professional report as HTML and PDF, with contents, figures and bibliography.",
+  "skill-creator": "Designs and writes a skill or improves one: instructions, scripts, contract and tests.",
+  "skill-reviewer": "Audits a skill before it is shared, installed or changed.",
+  "slide-creation": "Makes PowerPoint slides with editable charts, tables, pictures and speaker notes.",
+  "systematic-literature-review":
+    "Plans and carries out a systematic review on arXiv: search, screening, synthesis.",
+  "video-generation": "Makes short videos from text. Needs a video service that the operator sets up.",
+};
 
 export const SKILL_TEXTS_ZH: Readonly<Record<string, readonly [string, string]>> = {
   "academic-paper-review": ["论文评审", "像严谨的审稿人一样评审一篇论文：主张、证据、缺失之处和修改建议。"],
@@ -47,7 +76,11 @@ export const SKILL_TEXTS_ZH: Readonly<Record<string, readonly [string, string]>>
 export function useSkillText(): (skill: NamedSkill) => SkillText {
   const language = useLanguage();
   return ({ name, description, category }) => {
-    const own = language === "zh" && category === "public" ? SKILL_TEXTS_ZH[name] : undefined;
-    return own === undefined ? { title: name, description } : { title: own[0], description: own[1] };
+    if (category !== "public") return { title: name, description };
+    const [title, text] = (language === "zh" ? SKILL_TEXTS_ZH[name] : undefined) ?? [
+      name,
+      SKILL_TEXTS_EN[name],
+    ];
+    return { title, description: text ?? description };
   };
 }

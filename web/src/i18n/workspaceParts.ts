@@ -4,6 +4,7 @@ import { useLanguage } from "@/i18n/context";
 import type { Language } from "@/i18n/i18n";
 
 export const workspacePartsEn = {
+  writeMessage: "Write a message",
   notifications: "Notifications",
   notifyMe: "Notify me when a task is done or needs me",
   notifyHint: "Only while this tab is in the background.",
@@ -34,6 +35,7 @@ export const workspacePartsEn = {
 };
 
 export const workspacePartsZh: typeof workspacePartsEn = {
+  writeMessage: "写消息",
   notifications: "通知",
   notifyMe: "任务完成或需要我时通知我",
   notifyHint: "仅当此标签页在后台时。",

@@ -1,4 +1,4 @@
-/** Layout of a view with a title and a reading column. */
+/** Layout of a view with a title and a column. */
 
 import type { ReactNode } from "react";
 import { ListToggle } from "@/layout/ListToggle";
@@ -9,10 +9,12 @@ interface Props {
   readonly title: string;
   /** Buttons for the whole view. */
   readonly actions?: ReactNode;
+  /** Room for two columns instead of a reading column. */
+  readonly isWide?: boolean;
   readonly children: ReactNode;
 }
 
-export function PageFrame({ title, actions, children }: Props) {
+export function PageFrame({ title, actions, isWide = false, children }: Props) {
   useTitle(title, useTitleMark());
   return (
     <>
@@ -22,7 +24,9 @@ export function PageFrame({ title, actions, children }: Props) {
         <div className="ml-auto flex shrink-0 items-center gap-2">{actions}</div>
       </header>
       <div className="min-h-0 flex-1 overflow-y-auto">
-        <div className="mx-auto w-full max-w-[46rem] px-4 py-6">{children}</div>
+        <div className={`mx-auto w-full px-4 py-6 ${isWide ? "max-w-[68rem]" : "max-w-[46rem]"}`}>
+          {children}
+        </div>
       </div>
     </>
   );

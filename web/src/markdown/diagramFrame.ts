@@ -4,9 +4,10 @@
  */
 
 import mermaid from "mermaid";
-import type { DrawRequest } from "@/markdown/diagrams";
+import type { DrawRequest } from "@/markdown/drawing";
 
 let drawn = 0;
+let loading: Promise<void> | undefined;
 // The settings of Mermaid are global: drawings are made one after the other.
 let last: Promise<unknown> = Promise.resolve();
 
@@ -15,7 +16,9 @@ window.addEventListener("message", ({ data, source, ports }) => {
   last = last.then(async () => ports[0]?.postMessage(await draw(data as DrawRequest)));
 });
 
-async function draw({ source, dark, font, colours }: DrawRequest): Promise<object> {
+async function draw({ source, dark, font, fontFile, colours }: DrawRequest): Promise<object> {
+  if (fontFile !== null) loading ??= loadFont(fontFile);
+  await loading;
   mermaid.initialize({
     startOnLoad: false,
     securityLevel: "strict",
@@ -49,6 +52,15 @@ async function draw({ source, dark, font, colours }: DrawRequest): Promise<objec
   } catch (error) {
     return { problem: error instanceof Error ? error.message : String(error) };
   }
+}
+
+/** Make the font of the page known, because the texts are measured with it. Without it, another one is used. */
+async function loadFont(file: ArrayBuffer): Promise<void> {
+  const face = new FontFace("Inter", file, { weight: "100 900" });
+  await face.load().then(
+    (loaded) => document.fonts.add(loaded),
+    () => undefined,
+  );
 }
 
 window.parent.postMessage("ready to draw", "*");

@@ -1,9 +1,4 @@
-/** Renders diagrams in an iframe created on first use. */
-
-const FRAME = "/diagram.html";
-const TIMEOUT_MS = 20_000;
-// Longer diagrams would block the frame.
-const LONGEST = 20_000;
+/** Diagrams that were drawn; what draws them is loaded with the first. */
 
 export interface Drawn {
   /** Data URL of the image; nothing in it can run. */
@@ -12,29 +7,6 @@ export interface Drawn {
   readonly width: number;
   readonly height: number;
 }
-
-/** What the frame needs to draw a diagram. */
-export interface DrawRequest {
-  readonly source: string;
-  readonly dark: boolean;
-  readonly font: string;
-  /** Colours of the page, as CSS. */
-  readonly colours: Readonly<Record<keyof typeof COLOURS, string>>;
-}
-
-/** Parts of a diagram and the variables of their colours. */
-const COLOURS = {
-  paper: "--paper",
-  ink: "--ink",
-  soft: "--ink-soft",
-  node: "--tint",
-  border: "--line-strong",
-  accent: "--accent",
-  note: "--warning-tint",
-  group: "--rail",
-} as const;
-
-let frame: Promise<Window> | null = null;
 
 // A scrolled list creates its diagrams again: drawings are kept, so that their height is known at once.
 const KEPT = 50;
@@ -49,82 +21,10 @@ export function knownDiagram(source: string, dark: boolean): Drawn | null {
 export async function drawDiagram(source: string, dark: boolean): Promise<Drawn> {
   const known = knownDiagram(source, dark);
   if (known !== null) return known;
-  const drawn = await draw({ source, dark, font: pageFont(), colours: pageColours() });
+  const { draw } = await import("@/markdown/drawing");
+  const drawn = await draw(source, dark);
   const [oldest] = kept.keys();
   if (kept.size >= KEPT && oldest !== undefined) kept.delete(oldest);
   kept.set(`${dark}:${source}`, drawn);
   return drawn;
-}
-
-async function draw(request: DrawRequest): Promise<Drawn> {
-  if (request.source.length > LONGEST) throw new Error("the diagram is too long");
-  frame ??= openFrame();
-  const window = await frame;
-  const { port1, port2 } = new MessageChannel();
-  const answer = new Promise<unknown>((resolve, reject) => {
-    port1.onmessage = ({ data }) => resolve(data);
-    setTimeout(() => reject(new Error("the diagram took too long")), TIMEOUT_MS);
-  });
-  window.postMessage(request, "*", [port2]);
-  const { svg } = (await answer) as { readonly svg?: unknown };
-  port1.close();
-  if (typeof svg !== "string") throw new Error("not a diagram");
-  return picture(svg);
-}
-
-function pageFont(): string {
-  return getComputedStyle(document.body).fontFamily || "sans-serif";
-}
-
-/** Resolve the variables in an element: their values depend on the theme. */
-function pageColours(): DrawRequest["colours"] {
-  const probe = document.createElement("span");
-  document.body.append(probe);
-  const resolve = (variable: string) => {
-    probe.style.color = `var(${variable})`;
-    return getComputedStyle(probe).color;
-  };
-  const entries = Object.entries(COLOURS).map(([part, variable]) => [part, resolve(variable)] as const);
-  probe.remove();
-  return Object.fromEntries(entries) as DrawRequest["colours"];
-}
-
-function openFrame(): Promise<Window> {
-  const element = document.createElement("iframe");
-  element.setAttribute("sandbox", "allow-scripts");
-  element.src = FRAME;
-  element.title = "";
-  element.setAttribute("aria-hidden", "true");
-  element.tabIndex = -1;
-  // Must have a layout for measuring, but stays invisible.
-  element.className = "pointer-events-none fixed top-0 left-[-4000px] h-[1200px] w-[1600px] opacity-0";
-  return new Promise((resolve, reject) => {
-    const failed = () => {
-      frame = null;
-      element.remove();
-      reject(new Error("diagrams cannot be drawn"));
-    };
-    const timer = setTimeout(failed, TIMEOUT_MS);
-    window.addEventListener("message", function ready({ source, data }) {
-      if (source !== element.contentWindow || data !== "ready to draw" || element.contentWindow === null)
-        return;
-      clearTimeout(timer);
-      window.removeEventListener("message", ready);
-      resolve(element.contentWindow);
-    });
-    document.body.append(element);
-  });
-}
-
-function picture(svg: string): Drawn {
-  const box = /viewBox="[-\d.]+ [-\d.]+ ([\d.]+) ([\d.]+)"/.exec(svg);
-  const [width, height] = [Math.ceil(Number(box?.[1] ?? 600)), Math.ceil(Number(box?.[2] ?? 400))];
-  // An image needs a size in pixels instead of "100%".
-  const sized = svg.replace(/^<svg([^>]*?) width="100%"/, `<svg$1 width="${width}" height="${height}"`);
-  return {
-    image: `data:image/svg+xml;charset=utf-8,${encodeURIComponent(sized)}`,
-    svg: sized,
-    width,
-    height,
-  };
 }

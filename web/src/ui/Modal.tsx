@@ -1,6 +1,6 @@
 /** Modal based on the native dialog element. */
 
-import { type ReactNode, useEffect, useRef } from "react";
+import { type ReactNode, useEffect, useEffectEvent, useRef } from "react";
 
 interface Props {
   readonly open: boolean;
@@ -14,11 +14,20 @@ interface Props {
 export function Modal({ open, label, onClose, className, children }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
 
+  const notify = useEffectEvent(onClose);
+
   // A native modal traps focus, hides the rest from screen readers and restores focus.
   useEffect(() => {
     const shown = dialog.current;
-    if (open) shown?.showModal();
-    return () => shown?.close();
+    if (!open || shown === null) return;
+    const onNativeClose = () => notify();
+    shown.showModal();
+    shown.addEventListener("close", onNativeClose);
+    return () => {
+      // The event comes later, when the dialog may be wanted again.
+      shown.removeEventListener("close", onNativeClose);
+      shown.close();
+    };
   }, [open]);
 
   return (
@@ -26,7 +35,6 @@ export function Modal({ open, label, onClose, className, children }: Props) {
     <dialog
       ref={dialog}
       aria-label={label}
-      onClose={onClose}
       onClick={(event) => event.target === dialog.current && onClose()}
       className={`text-ink open:animate-appear backdrop:bg-scrim ${className}`}
     >

@@ -13,7 +13,7 @@ export function AgentGreeting({ agent }: { agent: string | null }) {
   if (agent !== null) return <OwnGreeting name={agent} />;
   return (
     <>
-      <h2 className="text-display font-semibold tracking-tight text-balance">{strings.design}</h2>
+      <h2 className="text-display font-[550] tracking-[-0.02em] text-balance">{strings.design}</h2>
       <p className="mt-2 text-prose text-soft">{strings.designQuestion}</p>
     </>
   );
@@ -34,7 +34,7 @@ function OwnGreeting({ name }: { name: string }) {
     <div className="flex items-start gap-4">
       <AgentAvatar name={name} large />
       <div className="min-w-0">
-        <h2 className="text-display font-semibold tracking-tight [overflow-wrap:anywhere]">{name}</h2>
+        <h2 className="text-display font-[550] tracking-[-0.02em] [overflow-wrap:anywhere]">{name}</h2>
         {/* Reserve the line while the description loads. */}
         <p className="mt-1 min-h-6 text-prose text-soft [overflow-wrap:anywhere]">
           {found.isError ? strings.unavailable : (found.data?.description ?? "")}

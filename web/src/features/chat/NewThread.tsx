@@ -25,7 +25,7 @@ export function NewThread({ attachments }: { attachments: UseAttachments }) {
         <div className="mx-auto w-full max-w-[46rem] px-4 pb-6">
           {isLead ? (
             <>
-              <h2 className="text-display font-semibold tracking-tight text-balance">{strings.greeting}</h2>
+              <h2 className="text-display font-[550] tracking-[-0.02em] text-balance">{strings.greeting}</h2>
               <p className="mt-2 text-prose text-soft">{strings.greetingHint}</p>
             </>
           ) : (

@@ -18,8 +18,11 @@ import {
   MessageSquare,
   PanelLeft,
   PanelRight,
+  Paperclip,
+  PenLine,
   Settings,
   Share2,
+  SlidersHorizontal,
   SquarePen,
   SunMoon,
   TextSearch,
@@ -32,13 +35,17 @@ import { usePaletteStrings } from "@/i18n/palette";
 import { useToggleList } from "@/layout/useToggleList";
 import { useActions, usePage } from "@/state/context";
 import { modelName, useCurrentModel, useModels } from "@/state/models";
+import { MODES } from "@/state/modes";
+import { currentMode } from "@/state/page";
 import type { Theme } from "@/state/preferences";
 import { useFeature, useServer } from "@/state/server";
 import { useThreads } from "@/state/threadList";
+import { useChooseMode } from "@/state/useChooseMode";
 import { useTogglePanel } from "@/state/usePanel";
 import { useTextSearch } from "@/state/useTextSearch";
 import { commandKey } from "@/ui/dom/commandKey";
-import { pressShortcut } from "@/ui/dom/pressShortcut";
+import { focusComposer, hasComposer } from "@/ui/dom/composerFocus";
+import { hasShortcut, pressShortcut } from "@/ui/dom/pressShortcut";
 
 export interface Choice {
   readonly id: string;
@@ -113,6 +120,7 @@ function useThreadCommands(): readonly Command[] {
   const current = useCurrentModel();
   const models = useModels();
   const inThread = usePage((page) => page.threadId !== null);
+  const nextMessage = useNextMessage();
   const command = commandKey(navigator.platform);
   const others =
     models.phase === "ready" ? models.value.models.filter(({ name }) => name !== current?.name) : [];
@@ -150,11 +158,38 @@ function useThreadCommands(): readonly Command[] {
     },
     ...(inThread ? ofThread : []),
     { id: "list", icon: PanelLeft, label: strings.toggleList, keys: [command, "B"], run: toggleList },
+    ...nextMessage,
     ...others.map((model) => ({
       id: `model ${model.name}`,
       icon: Cpu,
       label: palette.switchModel(modelName(model)),
       run: () => actions.prefer({ model: model.name }),
+    })),
+  ];
+}
+
+/** Commands of the message field, where there is one. */
+function useNextMessage(): readonly Command[] {
+  const strings = useStrings();
+  const palette = usePaletteStrings();
+  const mode = usePage(currentMode);
+  const chooseMode = useChooseMode();
+  if (!hasComposer()) return [];
+  const attach = { id: "attach", icon: Paperclip, label: strings.attachFiles, run: press("attach") };
+  return [
+    {
+      id: "write",
+      icon: PenLine,
+      label: palette.writeMessage,
+      keys: ["/"],
+      run: afterClosing(focusComposer),
+    },
+    ...(hasShortcut("attach") ? [attach] : []),
+    ...MODES.filter((other) => other !== mode).map((other) => ({
+      id: `mode ${other}`,
+      icon: SlidersHorizontal,
+      label: palette.switchMode(strings.modes[other].name),
+      run: () => chooseMode(other),
     })),
   ];
 }
@@ -230,7 +265,12 @@ function useLooks(): readonly Command[] {
   ];
 }
 
-/** Press a button of the header after the palette has closed and returned the focus. */
+/** Press a button of the page after the palette has closed. */
 function press(name: string): () => void {
-  return () => void setTimeout(() => pressShortcut(name));
+  return afterClosing(() => pressShortcut(name));
+}
+
+/** The palette returns the focus when it closes. */
+function afterClosing(run: () => void): () => void {
+  return () => void setTimeout(run);
 }

@@ -18,6 +18,7 @@ export function KeyboardHelp() {
     [[command, "Shift", "L"], strings.share],
     [[command, "Shift", "Y"], parts.context],
     [[command, ","], strings.settings],
+    [["/"], parts.writeMessage],
     [["Enter"], strings.keySend],
     [["Shift", "Enter"], strings.keyNewline],
     [["↑"], strings.keyEditLast],

@@ -27,8 +27,12 @@ export function SkillPage() {
   const { name } = useParams({ from: "/skills/$name" });
   const server = useServer();
   const skill = useQuery({ queryKey: ["skills", name], queryFn: () => server.skill(name) });
+  const text = useSkillText();
   return (
-    <PageFrame title={name} actions={skill.isSuccess && <UseSkillButton skill={skill.data} />}>
+    <PageFrame
+      title={skill.isSuccess ? text(skill.data).title : name}
+      actions={skill.isSuccess && <UseSkillButton skill={skill.data} />}
+    >
       {skill.isPending ? (
         <LoadingState />
       ) : skill.isError ? (

@@ -32,6 +32,7 @@ export function SkillsPage() {
   const makes = useFeature("skill_editing");
   return (
     <PageFrame
+      isWide
       title={strings.skills}
       actions={
         makes && (
@@ -166,7 +167,7 @@ function Section({ title, skills }: { title: string; skills: readonly Skill[] })
   return (
     <section aria-label={title}>
       <h2 className="mb-2 text-title font-semibold">{title}</h2>
-      <ul className="divide-y divide-line rounded-box border border-line">
+      <ul className="grid gap-2 min-[1200px]:grid-cols-2">
         {skills.map((skill) => (
           <Row key={skill.name} skill={skill} />
         ))}
@@ -181,7 +182,7 @@ function Row({ skill }: { skill: Skill }) {
   const { title, description } = useSkillText()(skill);
   const change = useSkillSwitch(name);
   return (
-    <li className="flex items-center gap-3 px-4 py-3">
+    <li className="flex items-center gap-3 rounded-box border border-line px-4 py-3">
       <SkillIcon name={name} enabled={enabled} />
       <div className="min-w-0 flex-1">
         <Link to="/skills/$name" params={{ name }} className="font-medium hover:underline">

@@ -8,6 +8,7 @@ import { ThreadRow } from "@/features/threads/ThreadRow";
 import { useStrings } from "@/i18n/context";
 import { useActions } from "@/state/context";
 import { type Thread, useThreads } from "@/state/threadList";
+import { useTextSearch } from "@/state/useTextSearch";
 import { Button } from "@/ui/Button";
 import { focusComposer } from "@/ui/dom/composerFocus";
 import { useMedia } from "@/ui/dom/useMedia";
@@ -29,6 +30,7 @@ export function Threads({ wanted, archived, children }: Props) {
   const threads = useThreads();
   const listed = threads.phase === "ready" ? threads.value : NOTHING;
   const rows = useMemo(() => rowsOf(listed, wanted, archived), [listed, wanted, archived]);
+  const { hits } = useTextSearch(wanted);
   // Load more if no loaded thread is visible.
   useMoreAtEnd(threads.phase === "ready" && rows.length === 0);
   let body: ReactNode;
@@ -54,7 +56,7 @@ export function Threads({ wanted, archived, children }: Props) {
             {strings.startThread}
           </Button>
         </EmptyState>
-      ) : (
+      ) : hits.length > 0 ? null : (
         <p className="p-2 text-small text-faint">{wanted === "" ? nothing : strings.noMatchingTitles}</p>
       );
   } else body = <Rows rows={rows} area={area} />;

@@ -130,6 +130,11 @@ test("titles are filtered at once and messages are searched on the server", asyn
   const found = await screen.findByRole("link", { name: /the train fare/ });
   expect(found.getAttribute("href")).toBe("/threads/t2");
   expect(found.querySelector("mark")?.textContent).toBe("train");
+  // Without a matching title, what was found in messages stands alone.
+  await userEvent.type(screen.getByRole("searchbox", { name: "Search threads" }), " fare");
+  expect(await screen.findByRole("link", { name: /the train fare/ })).toBeTruthy();
+  expect(screen.queryByRole("link", { name: "Rome by train" })).toBeNull();
+  expect(screen.queryByText("No matching titles")).toBeNull();
 });
 
 test("older threads are loaded at the end of the list, each once", async () => {

@@ -3,7 +3,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Globe, Hand, type LucideIcon, Send } from "lucide-react";
 import type { Tool, ToolSource } from "@/api/tools";
-import { useToolStrings } from "@/features/tools/useTools";
+import { useToolStrings, useToolText } from "@/features/tools/useTools";
 import { useServer } from "@/state/server";
 import { ErrorState, LoadingState } from "@/ui/states";
 
@@ -59,7 +59,7 @@ function Row({ tool }: { tool: Tool }) {
         {tool.brings_untrusted && <Mark icon={Globe} text={strings.untrustedOutput} />}
         {tool.reaches_out && !tool.brings_untrusted && <Mark icon={Send} text={strings.out} />}
       </p>
-      <p className="line-clamp-2 text-small text-faint [overflow-wrap:anywhere]">{tool.description}</p>
+      <p className="line-clamp-2 text-small text-faint [overflow-wrap:anywhere]">{useToolText()(tool)}</p>
     </li>
   );
 }

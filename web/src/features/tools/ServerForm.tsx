@@ -116,6 +116,9 @@ interface PartProps {
   readonly isNew: boolean;
 }
 
+/** Programs that fetch the server as a package. */
+const RUNNERS = /(^|\/)(npx|uvx|bunx|pipx)$/;
+
 function Program({ draft, change, isNew }: PartProps) {
   const strings = useToolStrings();
   return (
@@ -138,6 +141,11 @@ function Program({ draft, change, isNew }: PartProps) {
         <Switch on={draft.network} label={strings.network} onSwitch={(network) => change({ network })} />
         <span aria-hidden>{strings.network}</span>
       </div>
+      {!draft.network && RUNNERS.test(draft.command.trim()) && (
+        <p role="note" className="-mt-2 text-small text-faint">
+          {strings.networkHint}
+        </p>
+      )}
     </>
   );
 }

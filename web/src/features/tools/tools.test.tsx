@@ -130,7 +130,12 @@ test("a server is added and rejected input is kept", async () => {
   await userEvent.type(name, "weather");
   expect((await screen.findByRole("alert")).textContent).toContain("That name is taken");
   await userEvent.type(name, "2");
-  await userEvent.type(screen.getByRole("textbox", { name: "Command" }), "sh");
+  const command = screen.getByRole("textbox", { name: "Command" });
+  await userEvent.type(command, "uvx");
+  expect(screen.getByRole("note").textContent).toContain("to fetch the package");
+  await userEvent.clear(command);
+  await userEvent.type(command, "sh");
+  expect(screen.queryByRole("note")).toBeNull();
   await userEvent.type(screen.getByRole("textbox", { name: /Arguments/ }), "-y{Enter}a b");
   await userEvent.type(screen.getByRole("textbox", { name: /variables/ }), "nonsense");
   const add = screen.getByRole("button", { name: "Add server" });

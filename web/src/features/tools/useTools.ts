@@ -1,16 +1,24 @@
 /** Strings, queries and mutations of the tool pages. */
 
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import type { McpServer } from "@/api/tools";
+import type { McpServer, Tool } from "@/api/tools";
 import { useLanguage } from "@/i18n/context";
 import type { Language } from "@/i18n/i18n";
 import { toolStringsEn, toolStringsZh } from "@/i18n/tools";
+import { toolTextsEn, toolTextsZh } from "@/i18n/toolTexts";
 import { useServer } from "@/state/server";
 
 const STRINGS: Readonly<Record<Language, typeof toolStringsEn>> = { en: toolStringsEn, zh: toolStringsZh };
 
 export function useToolStrings(): typeof toolStringsEn {
   return STRINGS[useLanguage()];
+}
+
+/** Return a function that describes a tool to people; tools from elsewhere are described by their own text. */
+export function useToolText(): (tool: Tool) => string {
+  const texts = useLanguage() === "zh" ? toolTextsZh : toolTextsEn;
+  return ({ source, name, description }) =>
+    (source === "builtin" || source === "web" ? texts[name] : undefined) ?? description;
 }
 
 export const SERVERS: readonly string[] = ["mcp"];

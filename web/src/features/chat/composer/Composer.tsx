@@ -142,11 +142,13 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
           placeholder={decides ? strings.waitsForDecision : strings.messagePlaceholder}
           className="block field-sizing-content max-h-[40dvh] min-h-12 w-full resize-none bg-transparent px-4 pt-3 pb-1 text-prose outline-none placeholder:text-faint"
         />
-        <div className="flex items-center gap-1 px-2 pb-2">
+        <div className="@container flex items-center gap-1 px-2 pb-2">
           {takesFiles && (
             <IconButton
               icon={Paperclip}
               label={strings.attachFiles}
+              data-shortcut="attach"
+              large
               onClick={() => picker.current?.click()}
             />
           )}
@@ -169,7 +171,9 @@ export function Composer({ attachments }: { attachments: UseAttachments }) {
               <Dictation />
             </Suspense>
           )}
-          <span className="mr-1 ml-auto hidden min-w-0 truncate text-small text-faint wide:inline">
+          <span
+            className={`mr-1 hidden min-w-0 flex-1 truncate text-right text-small text-faint ${active ? "wide:inline" : "@min-[40rem]:inline"}`}
+          >
             {active ? strings.runningHint : known < HINTED && strings.composerHint}
           </span>
           <SendButtons canSend={canSend} />

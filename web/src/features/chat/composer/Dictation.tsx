@@ -81,6 +81,7 @@ export default function Dictation() {
   return (
     <>
       <IconButton
+        large
         icon={listening ? MicOff : Mic}
         label={label}
         aria-pressed={listening}

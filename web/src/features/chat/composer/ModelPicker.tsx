@@ -26,7 +26,7 @@ export function ModelPicker() {
         <button
           type="button"
           aria-label={`${strings.chooseModel}: ${modelName(current)}`}
-          className="flex h-8 min-w-0 items-center gap-1 rounded-box px-2 text-small text-soft hover:bg-tint hover:text-ink"
+          className="flex h-9 min-w-0 items-center gap-1 rounded-box px-2 text-small text-soft hover:bg-tint hover:text-ink"
         >
           <span className="truncate">{modelName(current)}</span>
           <ChevronDown aria-hidden className="size-3.5 shrink-0" />

@@ -29,10 +29,13 @@ export function PolishButton({ draft }: { draft: string }) {
     actions.draft(polished);
   };
   if (before !== null && before.polished === draft)
-    return <IconButton icon={Undo2} label={strings.undoPolish} onClick={() => actions.draft(before.text)} />;
+    return (
+      <IconButton large icon={Undo2} label={strings.undoPolish} onClick={() => actions.draft(before.text)} />
+    );
   if (!offered || draft.trim().length < WORTH_POLISHING) return null;
   return (
     <IconButton
+      large
       icon={Sparkles}
       label={strings.polish}
       disabled={busy}

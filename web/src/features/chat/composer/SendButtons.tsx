@@ -10,7 +10,7 @@ import { Menu, MenuChoice } from "@/ui/Menu";
 
 const STRATEGIES: readonly MultitaskStrategy[] = ["enqueue", "steer", "interrupt"];
 const LOOK =
-  "inline-flex size-8 shrink-0 items-center justify-center rounded-box disabled:bg-tint-strong disabled:text-faint";
+  "inline-flex size-9 shrink-0 items-center justify-center rounded-box disabled:bg-tint-strong disabled:text-faint";
 
 export function SendButtons({ canSend }: { canSend: boolean }) {
   const strings = useStrings();
@@ -18,7 +18,7 @@ export function SendButtons({ canSend }: { canSend: boolean }) {
   const strategy = usePage((page) => page.preferences.strategy);
   const label = active ? strings.strategies[strategy].name : strings.send;
   return (
-    <div className="ml-auto flex items-center gap-2 wide:ml-0">
+    <div className="ml-auto flex items-center gap-2">
       {active && <Stop />}
       {(!active || canSend) && (
         <div className="flex items-center">
@@ -51,7 +51,7 @@ function StrategyPicker({ strategy }: { strategy: MultitaskStrategy }) {
           type="button"
           aria-label={strings.sendOptions}
           title={strings.sendOptions}
-          className="inline-flex h-8 w-6 items-center justify-center rounded-r-box border-l border-paper/30 bg-accent text-on-accent hover:bg-accent-strong"
+          className="inline-flex h-9 w-6 items-center justify-center rounded-r-box border-l border-paper/30 bg-accent text-on-accent hover:bg-accent-strong"
         >
           <ChevronDown aria-hidden className="size-3.5" />
         </button>

@@ -26,7 +26,7 @@ export function UserMessageActions({ message, fork, onEdit }: Props & { readonly
   const strings = useStrings();
   const free = useIsEditable(message);
   return (
-    <Row fork={fork}>
+    <Row fork={fork} isFloating>
       <CopyButton text={message.text} label={strings.copyMessage} />
       {free && <IconButton icon={Pencil} label={strings.editMessage} onClick={onEdit} />}
       {free && <More message={message} label={strings.branchBefore} />}
@@ -99,10 +99,19 @@ function More({ message, label, children }: MoreProps) {
   );
 }
 
+interface RowProps {
+  readonly fork: Fork | undefined;
+  /** Takes no space while it is hidden: it appears in the gap below the message. */
+  readonly isFloating?: boolean;
+  readonly children: ReactNode;
+}
+
 /** Visible on hover, on focus and on touch screens; always visible if there are versions. */
-function Row({ fork, children }: { fork: Fork | undefined; children: ReactNode }) {
+function Row({ fork, isFloating = false, children }: RowProps) {
+  const floating =
+    isFloating && fork === undefined ? "[@media(hover:hover)]:-mt-1 [@media(hover:hover)]:-mb-8" : "";
   return (
-    <div className="-mb-4 flex min-h-8 [@media(hover:hover)]:-mb-7 items-center">
+    <div className={`-mb-4 flex min-h-8 items-center ${floating}`}>
       {fork !== undefined && <Versions fork={fork} />}
       <div className="flex flex-wrap items-center transition-opacity group-hover:opacity-100 focus-within:opacity-100 has-[[data-state=open]]:opacity-100 has-[[aria-pressed=true]]:opacity-100 [@media(hover:hover)]:opacity-0">
         {children}

@@ -35,16 +35,30 @@ export function ToolInput({ call, named = false }: Props) {
         </Monospace>
       );
     case "delegate":
-      return (
-        <Monospace
-          label={strings.subagentTask}
-          note={delegationSummary(call, strings)}
-          text={textArgument(call, "prompt")}
-        />
-      );
+      return <Task note={delegationSummary(call, strings)} text={textArgument(call, "prompt")} />;
     default:
       return <Arguments label={label} call={withoutReason(call)} />;
   }
+}
+
+/** Task of a subagent, in the face of text. */
+function Task({ note, text }: { note: string; text: string }) {
+  const strings = useStrings();
+  return (
+    <div className="text-small">
+      <div className="mb-1 flex gap-2 text-faint">
+        <span>{strings.subagentTask}</span>
+        <span>{note}</span>
+      </div>
+      <div
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: long text must be scrollable by keyboard
+        tabIndex={0}
+        className="max-h-[20lh] overflow-y-auto whitespace-pre-wrap [overflow-wrap:anywhere]"
+      >
+        {text}
+      </div>
+    </div>
+  );
 }
 
 function Arguments({ label, call }: { label: string; call: ToolCall }) {
