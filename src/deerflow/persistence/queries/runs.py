@@ -187,17 +187,21 @@ def read_requests(connection: Connection, run_ids: Collection[str], owner: str) 
     return {row.run_id: row.request for row in connection.execute(query)}
 
 
+FIND_RUN = select(*RUN_COLUMNS).where(
+    runs.c.run_id == bindparam("run"), runs.c.thread_id == bindparam("thread"), runs.c.owner == bindparam("of_owner")
+)
+
+
 def find_run(connection: Connection, thread_id: str, run_id: str, owner: str) -> RunRecord:
     """Return a run.
 
     Raises:
         NotFound: It does not exist, or has another owner.
     """
-    owned = (runs.c.run_id == run_id) & (runs.c.thread_id == thread_id) & (runs.c.owner == owner)
-    found = select_runs(connection, owned, limit=1)
-    if not found:
+    row = connection.execute(FIND_RUN, {"run": run_id, "thread": thread_id, "of_owner": owner}).first()
+    if row is None:
         raise NotFound(f"no run {run_id!r} in thread {thread_id!r}")
-    return found[0]
+    return to_run_record(row._mapping)
 
 
 def delete_ended_run(connection: Connection, thread_id: str, run_id: str, owner: str) -> None:
