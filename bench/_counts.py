@@ -31,6 +31,7 @@ from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import RunRequest, RunStatus
 from deerflow.harness import Harness, open_harness
 from deerflow.persistence.checkpoints import inserter
+from deerflow.persistence.engine import database
 from deerflow.persistence.engine.sqlite import Appender
 from deerflow.runtime.journal import journal
 from deerflow.runtime.runs import heartbeat
@@ -53,6 +54,7 @@ SCRATCH = "/dev/shm" if Path("/dev/shm").is_dir() else None
 INTERVALS: tuple[tuple[ModuleType, str, float], ...] = (
     (journal, "PACE_S", 3600.0),
     (inserter, "DELAY_S", 3600.0),
+    (database, "LOOK_UP_LIMIT_S", 3600.0),
     (heartbeat, "RENEWALS_PER_LEASE", 1e-4),
     (usage, "MEASUREMENT_TTL_S", 60.0),
     (usage, "FIRST_CHECK_S", 3600.0),

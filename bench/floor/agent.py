@@ -1,7 +1,7 @@
 """The floor of `run_overhead.py`: `create_agent`, `ChatOpenAI` and an in-memory saver in one process, nothing else.
 
 Its tools are plain functions that do the same work. Reads how many runs to make from standard input, one number a line,
-and prints the CPU seconds they took, with those of its processes.
+and prints the CPU seconds they took, with those of its processes. After `at once`, all runs of a line begin together.
 """
 
 import asyncio
@@ -75,8 +75,12 @@ async def main(base_url: str) -> None:
     agent = create_agent(model, tools, system_prompt=PROMPT, checkpointer=InMemorySaver())
     while line := await asyncio.to_thread(sys.stdin.readline):
         before = cpu_seconds()
-        for _ in range(int(line)):
-            await run(agent)
+        count, _, is_at_once = line.strip().partition(" ")
+        if is_at_once:
+            await asyncio.gather(*(run(agent) for _ in range(int(count))))
+        else:
+            for _ in range(int(count)):
+                await run(agent)
         print(cpu_seconds() - before, flush=True)
 
 

@@ -59,6 +59,38 @@ async def test_yields_the_first_delta_at_once_and_merges_the_next() -> None:
     assert 0 < source.rests[0] <= INTERVAL_S
 
 
+class BusyLoop:
+    """Body and clock of an event loop on which pauses end late."""
+
+    def __init__(self, frames: list[bytes], late_s: tuple[float, ...]) -> None:
+        self._frames = deque(frames)
+        self._late_s = deque(late_s)
+        self.now = 0.0
+        self.pauses: list[float] = []
+
+    @property
+    def is_complete(self) -> bool:
+        return not self._frames
+
+    async def read(self) -> bytes:
+        return self._frames.popleft()
+
+    async def pause(self, seconds: float) -> None:
+        self.pauses.append(round(seconds, 6))
+        self.now += seconds + self._late_s.popleft()
+
+
+async def test_waits_longer_after_a_pause_that_ended_late() -> None:
+    role, *words, last, usage, done = build_frames(Answer(("a", "b", "c", "d")))
+    loop = BusyLoop([role + words[0], *words[1:], last + usage + done], (0.0, 0.05, 0.0, 0.0))
+
+    answer = stream_answer(loop, StreamAccumulator(DEFAULT_VENDOR), 0.02, lambda: loop.now)
+    contents = [chunk.content async for chunk in answer]
+
+    assert contents == ["a", "b", "c", "d", ""]
+    assert loop.pauses == [0.02, 0.02, 0.07, 0.02]
+
+
 async def test_an_empty_first_delta_does_not_delay_the_first_word() -> None:
     role, one, *end = build_frames(Answer(("one",)))
     source = ScriptedBody(role, later=(one, b"".join(end)))

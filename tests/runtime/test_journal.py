@@ -2,12 +2,13 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
 
 import pytest
+from langchain_core.messages import AIMessageChunk
 from sqlalchemy import Connection
 
 from deerflow.domain.errors import StorageUnavailable
@@ -17,6 +18,7 @@ from deerflow.persistence.engine import open_database
 from deerflow.persistence.engine.database import Database, DatabaseLocation
 from deerflow.persistence.queries.events import LoggedEvent, do_nothing, read_events
 from deerflow.persistence.queries.transactions import accept_run
+from deerflow.runtime.journal import journal as journal_module
 from deerflow.runtime.journal.journal import REFUSED, Journal, RunLog
 from deerflow.runtime.runs.request import create_run_record, request_messages, serialize_request
 from deerflow.runtime.stream_bridge import MemoryStreamBridge
@@ -49,6 +51,10 @@ class OpenRun:
         self._database = database
         self._bridge = bridge
         self._reader = asyncio.create_task(self._read())
+
+    def follow(self) -> AsyncGenerator[Sequence[RunEvent]]:
+        """Return the groups of events after the first, as a reader gets them."""
+        return self._bridge.subscribe(self.run.run_id, last_event_id=1)
 
     async def _read(self) -> list[int]:
         return [event.seq async for group in self._bridge.subscribe(self.run.run_id) for event in group]
@@ -133,6 +139,24 @@ async def test_a_rejected_event_loses_no_earlier_event_and_leaves_no_gap(databas
         seen, kept = await opened.end()
     assert [event.data for event in kept][1:-1] == [b'"before"', REFUSED]
     assert seen == [event.seq for event in kept] == list(range(1, len(kept) + 1))
+
+
+async def test_text_is_written_at_once_unless_a_group_was_written_just_before(
+    database_location: DatabaseLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "PACE_S", 3600.0)
+    async with open_run(database_location) as opened, aclosing(opened.follow()) as groups:
+        opened.log.append_chunk(AIMessageChunk("one ", id="m"), {})
+        assert [event.seq for event in await anext(groups)] == [2]
+        opened.log.append_chunk(AIMessageChunk("two ", id="m"), {})
+        await yield_to_loop()
+
+        monkeypatch.setattr(journal_module, "PACE_S", 0.0)  # as if that time had passed
+        opened.log.append_chunk(AIMessageChunk("three", id="m"), {})
+        [written] = await anext(groups)
+
+    assert written.seq == 3
+    assert b"two three" in written.data
 
 
 def fail_write(connection: Connection) -> None:

@@ -42,6 +42,9 @@ class FaultyDatabase:
     async def read(self, query: Callable[[Connection], T]) -> T:
         return await self._database.read(query)
 
+    async def look_up(self, query: Callable[[Connection], T]) -> T:
+        return await self._database.look_up(query)
+
     async def write(self, change: Callable[[Connection], T]) -> T:
         return await self._database.write(change)
 

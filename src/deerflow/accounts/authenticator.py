@@ -70,7 +70,7 @@ class Authenticator:
     async def needs_login(self) -> bool:
         """Return whether requests need a credential: when there is an account. Looks at most once a second."""
         if not self.is_login_required and not self.is_open:
-            self.is_login_required = await self.database.read(rows.has_accounts)
+            self.is_login_required = await self.database.look_up(rows.has_accounts)
             self._checked_at = self.clock()
         return self.is_login_required
 
@@ -89,7 +89,7 @@ class Authenticator:
     async def _read(self, hashed: str) -> Credential | None:
         version, read_at, now = self._version, self.clock(), self.now()
         query = partial(rows.find_credentials, hashes=[hashed], now=now, idle=self._idle)
-        credential, used_at = (await self.database.read(query)).get(hashed, (None, now))
+        credential, used_at = (await self.database.look_up(query)).get(hashed, (None, now))
         if credential is None:
             self._cache.pop(hashed, None)
             return None

@@ -117,7 +117,7 @@ async def join_project(core: Core, resources: Resources, job: Job, context: RunC
     """Return the context with what the project of the thread adds, and the spec of the agent for it."""
     if job.records.is_temporary is None:
         query = partial(is_temporary, thread_id=job.run.thread_id, owner=job.run.owner)
-        job.records.is_temporary = await core.database.read(query)
+        job.records.is_temporary = await core.database.look_up(query)
     project = await resources.projects.find_for_run(job.run.thread_id, job.run.owner)
     if project is None:
         return context, job.request.agent

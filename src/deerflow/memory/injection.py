@@ -185,7 +185,7 @@ class LedgerRunMemory:
         if self._memories.storage is not None:  # the external document may have been edited
             await self._memories.read(self._scope)
         query = partial(read_candidates, scope=self._scope, words=words[:MAX_QUERY_CHARS], limit=MAX_CANDIDATES)
-        candidates = await self._ledger.database.read(query)
+        candidates = await self._ledger.database.look_up(query)
         if candidates is None:
             return MemoryInjection()
         selected = select_memory(
@@ -207,7 +207,7 @@ class LedgerRunMemory:
         if not (self._settings.current.enabled and isinstance(seq, int)):
             return MemoryInjection(note=note)
         query = partial(read_items_at, scope=self._scope, targets=[*ids, *keys], seq=seq)
-        items = await self._ledger.database.read(query)
+        items = await self._ledger.database.look_up(query)
         facts = [fact for each in ids if isinstance(fact := items.get(each), Fact)]
         summaries = {key: summary for key in keys if isinstance(summary := items.get(key), Summary)}
         text = render_memory(SelectedMemory(summaries, facts))

@@ -148,7 +148,7 @@ class ProjectService:
         if time.monotonic() - self._without.get(owner, -CACHE_S) < CACHE_S:
             return None
         find = partial(rows.find_run_project, thread_id=thread_id, owner=owner)
-        found, has_any = await self._database.read(find)
+        found, has_any = await self._database.look_up(find)
         if found is not None:
             await self.files.link_thread(owner, thread_id, found.project_id)
         elif not has_any:

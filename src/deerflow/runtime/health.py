@@ -96,6 +96,10 @@ class MeasuredDatabase:
         with self.metrics.time_database_call("read"):
             return await self.database.read(query)
 
+    async def look_up(self, query: QueryFunction[T]) -> T:
+        with self.metrics.time_database_call("read"):
+            return await self.database.look_up(query)
+
     async def write(self, change: QueryFunction[T]) -> T:
         with self.metrics.time_database_call("write"):
             return await self.database.write(change)

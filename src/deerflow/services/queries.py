@@ -5,7 +5,20 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, RowMapping, Select, delete, func, insert, literal, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Row,
+    RowMapping,
+    Select,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+    update,
+)
 
 from deerflow.domain.errors import Conflict, NotFound
 from deerflow.domain.runs import RunFeedback, RunFeedbackStats
@@ -282,9 +295,12 @@ def to_share(row: RowMapping) -> ShareLink:
     return ShareLink(**{name: row[name] for name in ShareLink.__slots__ if name != "end"}, end=end)
 
 
+FIND_PROFILE = select(user_profiles.c.content).where(user_profiles.c.owner == bindparam("of_owner"))
+
+
 def read_profile(connection: Connection, owner: str) -> str:
     """Return the profile of a user; empty when there is none."""
-    return connection.execute(select(user_profiles.c.content).where(user_profiles.c.owner == owner)).scalar() or ""
+    return connection.execute(FIND_PROFILE, {"of_owner": owner}).scalar() or ""
 
 
 def write_profile(connection: Connection, owner: str, content: str) -> None:

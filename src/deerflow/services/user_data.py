@@ -56,7 +56,7 @@ class ProfileService:
             return content
         if len(self._cache) >= MAX_CACHED:
             self._cache.clear()
-        content = await self._database.read(partial(read_profile, owner=owner))
+        content = await self._database.look_up(partial(read_profile, owner=owner))
         self._cache[owner] = content, now
         return content
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, and_, func, insert, select, text, update
+from sqlalchemy import ColumnElement, Connection, Row, Table, and_, bindparam, func, insert, select, text, update
 
 from deerflow.domain.errors import Conflict, NotFound
 from deerflow.domain.identity import new_id
@@ -224,9 +224,15 @@ def owned_by(table: Table, scope: MemoryScope) -> ColumnElement[bool]:
     return and_(*(table.c[name] == value for name, value in to_scope_key(scope).items()))
 
 
+FIND_SCOPE = select(memory_scopes).where(
+    memory_scopes.c.owner == bindparam("owner"), memory_scopes.c.agent == bindparam("agent")
+)
+"""Built once: every run looks for its memory, and building takes longer than SQLite takes to find the row."""
+
+
 def find_scope_row(connection: Connection, scope: MemoryScope) -> Row[Any] | None:
     """Return the row of a memory, None when nothing was ever stored in it."""
-    return connection.execute(select(memory_scopes).where(owned_by(memory_scopes, scope))).first()
+    return connection.execute(FIND_SCOPE, to_scope_key(scope)).first()
 
 
 def lock_row(connection: Connection, scope: MemoryScope) -> Row[Any]:

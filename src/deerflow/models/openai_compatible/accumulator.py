@@ -194,6 +194,8 @@ class StreamAccumulator:
                 self._add_text(content)
             else:
                 self._add_blocks(content)
+            if len(delta) == 1:  # as in most deltas of an answer
+                return
         if (reasoning := delta.get("reasoning_content")) and isinstance(reasoning, str):
             self._reasoning.append(reasoning)
         elif (reasoning := delta.get("reasoning")) and isinstance(reasoning, str):

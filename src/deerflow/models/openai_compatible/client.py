@@ -69,7 +69,7 @@ class OpenAICompatibleChatModel(BaseChatModel):
     streaming: bool = Field(False, description="Stream every answer; false as a setting: stream none.")
     stream_usage: bool = Field(True, description="Request token counts at the end of a stream.")
     public_addresses_only: bool = Field(False, description="Refuse hosts with private addresses.")
-    stream_coalesce_ms: float = Field(20.0, ge=0, description="Merge deltas after the first for this time; 0: never.")
+    stream_coalesce_ms: float = Field(40.0, ge=0, description="Merge deltas after the first for this time; 0: never.")
 
     @field_validator("vendor")
     @classmethod

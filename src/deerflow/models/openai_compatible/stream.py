@@ -1,7 +1,7 @@
 """Parsing of server-sent events into message chunks, at a limited rate."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -74,16 +74,21 @@ class ByteSource(Protocol):
 
 
 async def stream_answer(
-    source: ByteSource, accumulator: StreamAccumulator, interval_s: float
+    source: ByteSource, accumulator: StreamAccumulator, interval_s: float, clock: Callable[[], float] | None = None
 ) -> AsyncGenerator[AIMessageChunk, None]:
-    """Yield chunks of the answer: the first at once, then one for all data received within `interval_s`."""
+    """Yield chunks of the answer: the first at once, then one for all data received within `interval_s`.
+
+    A pause that took longer, because the event loop is busy, makes the next one longer by as much: fewer chunks then
+    leave it more time.
+    """
     events = SseParser()
-    clock = asyncio.get_running_loop().time
-    due = 0.0
+    clock = clock or asyncio.get_running_loop().time
+    due = late = 0.0
     done = ended = False
     while not (done or ended):
         if (wait := due - clock()) > 0:
             await source.pause(wait)
+            late = max(0.0, clock() - due)
         received = await _read(source, accumulator)
         ended = not received
         for payload in events.close() if ended else events.feed(received):
@@ -95,7 +100,7 @@ async def stream_answer(
                 yield accumulator.take_chunk()
         if accumulator.has_new_content and not done:
             yield accumulator.take_chunk()
-            due = clock() + interval_s
+            due = clock() + interval_s + late
     if not done and accumulator.finish_reason is None:
         raise ModelStreamCut("the model endpoint ended the stream before the answer was complete")
     yield accumulator.finish()

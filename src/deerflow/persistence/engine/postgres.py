@@ -55,6 +55,9 @@ class PostgresDatabase:
             loop.run_in_executor(self._cancellations, guard.cancel)
             raise
 
+    async def look_up(self, query: Callable[[Connection], T]) -> T:
+        return await self.read(query)
+
     async def write(self, change: Callable[[Connection], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._writers, self._transact, change)
 

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 
 from deerflow.domain.errors import StorageFull, StorageUnavailable
-from deerflow.persistence.engine.database import ReadGuard, translate_errors
+from deerflow.persistence.engine.database import LoopConnection, ReadGuard, translate_errors
 from deerflow.persistence.engine.schema import DatabaseFile, IdFile, locate_id_file, migrate, read_database_id
 from deerflow.persistence.queries.events import LoggedEvent, build_insert
 
@@ -148,6 +148,7 @@ class SqliteDatabase:
     def __init__(self, reading: Engine, writing: Engine, appender: Appender, file: DatabaseFile) -> None:
         self._reading = reading
         self._writing = writing
+        self._quick = LoopConnection(reading, PAUSE_S)
         self._appender = appender
         self._file = file
         self._readers = ThreadPoolExecutor(READ_CONNECTIONS, "database-reader")
@@ -169,6 +170,11 @@ class SqliteDatabase:
         except asyncio.CancelledError:
             guard.cancel()
             raise
+
+    async def look_up(self, query: Callable[[Connection], T]) -> T:
+        """Run a short `query` on the event loop if possible, and return its result."""
+        found = self._quick.try_query(query)
+        return await self.read(query) if found is None else found[0]
 
     async def write(self, change: Callable[[Connection], T]) -> T:
         """Run `change`; it is committed when this returns."""
@@ -219,6 +225,7 @@ class SqliteDatabase:
             await self._draining
         for executor in (self._readers, self._writer):
             await asyncio.to_thread(executor.shutdown)
+        self._quick.close()
         self._appender.close()
 
     async def _drain(self) -> None:
@@ -282,7 +289,7 @@ async def open_sqlite(file: Path) -> AsyncIterator[SqliteDatabase]:
     """
     with translate_open_errors(file):
         create_folder(file)
-    reading = create_sqlite_engine(file, READ_CONNECTIONS, isolation_level="AUTOCOMMIT")
+    reading = create_sqlite_engine(file, READ_CONNECTIONS + 1, isolation_level="AUTOCOMMIT")
     writing = create_sqlite_engine(file, 1, synchronous="FULL")
     event.listen(writing, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
     try:

@@ -64,6 +64,12 @@ class RunControl:
     stop: CancelAction | None
 
 
+# Statements of every run are built once: building one takes longer than SQLite takes to execute it.
+# The thread is locked, so the position is above those of its earlier runs.
+NEXT_POSITION = select(func.coalesce(func.max(runs.c.position), 0) + 1).scalar_subquery()
+INSERT_RUN = insert(runs).values(position=NEXT_POSITION)
+
+
 def insert_run(connection: Connection, record: RunRecord, request: StoredRequest) -> None:
     """Insert a run."""
     row = {name: getattr(record, name) for name in RunRecord.__slots__}
@@ -72,10 +78,7 @@ def insert_run(connection: Connection, record: RunRecord, request: StoredRequest
         "request_hash": request.hash,
         "idempotency_key": request.idempotency_key,
     }
-    # The thread is locked, so the position is above those of its earlier runs.
-    position = select(func.coalesce(func.max(runs.c.position), 0) + 1).scalar_subquery()
-    statement = insert(runs).values(position=position)
-    connection.execute(statement, {**row, "metadata": dict(record.metadata), **stored})
+    connection.execute(INSERT_RUN, {**row, "metadata": dict(record.metadata), **stored})
 
 
 def find_run_by_key(connection: Connection, owner: str, request: StoredRequest) -> RunRecord | None:
@@ -95,7 +98,6 @@ def find_run_by_key(connection: Connection, owner: str, request: StoredRequest) 
     return found[0]
 
 
-# Statements of every run are built once: building one takes longer than SQLite takes to execute it.
 ADVANCE_RUN = update(runs).where(
     runs.c.run_id == bindparam("id_of_run"),
     runs.c.attempt == bindparam("recorded_attempt"),
@@ -185,17 +187,21 @@ def read_requests(connection: Connection, run_ids: Collection[str], owner: str) 
     return {row.run_id: row.request for row in connection.execute(query)}
 
 
+FIND_RUN = select(*RUN_COLUMNS).where(
+    runs.c.run_id == bindparam("run"), runs.c.thread_id == bindparam("thread"), runs.c.owner == bindparam("of_owner")
+)
+
+
 def find_run(connection: Connection, thread_id: str, run_id: str, owner: str) -> RunRecord:
     """Return a run.
 
     Raises:
         NotFound: It does not exist, or has another owner.
     """
-    owned = (runs.c.run_id == run_id) & (runs.c.thread_id == thread_id) & (runs.c.owner == owner)
-    found = select_runs(connection, owned, limit=1)
-    if not found:
+    row = connection.execute(FIND_RUN, {"run": run_id, "thread": thread_id, "of_owner": owner}).first()
+    if row is None:
         raise NotFound(f"no run {run_id!r} in thread {thread_id!r}")
-    return found[0]
+    return to_run_record(row._mapping)
 
 
 def delete_ended_run(connection: Connection, thread_id: str, run_id: str, owner: str) -> None:

@@ -117,8 +117,11 @@ def index_messages(
     *,
     is_new: bool = False,
 ) -> None:
-    """Add messages to the index; replace earlier versions of them. `is_new`: there are no earlier versions."""
-    if not messages or is_temporary(connection, thread_id, owner):
+    """Add messages to the index; replace earlier versions of them.
+
+    `is_new`: there are no earlier versions, and the thread is not temporary.
+    """
+    if not messages or (not is_new and is_temporary(connection, thread_id, owner)):
         return
     if not is_new:
         remove_from_index(connection, thread_id, owner, [message.message_id for message in messages])
@@ -174,7 +177,7 @@ def index_run(
 def index_title(
     connection: Connection, thread_id: str, owner: str, title: str, now: datetime, *, is_new: bool = False
 ) -> None:
-    """Add a thread's title to the index; `is_new`: it had none."""
+    """Add a thread's title to the index; `is_new`: the thread is new, and not temporary."""
     index_messages(connection, thread_id, owner, [SearchableMessage("", TITLE_ROLE, title, now)], is_new=is_new)
 
 

@@ -13,6 +13,7 @@ from sqlalchemy import (
     ScalarSelect,
     Select,
     Text,
+    bindparam,
     cast,
     func,
     insert,
@@ -25,7 +26,7 @@ from deerflow.domain.errors import Conflict, InvalidRequest, NotFound
 from deerflow.domain.identity import DELETED_OWNER
 from deerflow.domain.runs import RunStatus
 from deerflow.domain.threads import TEMPORARY, ThreadFilter, ThreadRecord, ThreadStatus
-from deerflow.persistence.queries.search import index_title
+from deerflow.persistence.queries.search import has_temporary_mark, index_title
 from deerflow.persistence.tables import runs, threads
 
 MAX_FILTER_KEYS = 50
@@ -75,6 +76,21 @@ WAITS_FOR = select_from_latest_run(runs.c.waits_for)
 """User action that a thread's latest run waits for."""
 
 
+LATEST = threads.alias()
+"""The table under a second name; to make one, SQLAlchemy copies all columns."""
+
+
+def next_activity() -> ScalarSelect[int]:
+    """Return a number above those of all threads; the database finds it in the index."""
+    return select(func.coalesce(func.max(LATEST.c.activity), 0) + 1).scalar_subquery()
+
+
+# Statements of every run are built once: building one takes longer than SQLite takes to execute it.
+INSERT_THREAD = insert(threads).values(activity=next_activity())
+TOUCH_THREAD = update(threads).where(threads.c.thread_id == bindparam("thread")).values(activity=next_activity())
+LOCK_THREAD = select(threads.c.owner).where(threads.c.thread_id == bindparam("thread")).with_for_update(key_share=True)
+
+
 def insert_thread(
     connection: Connection,
     thread_id: str,
@@ -87,9 +103,8 @@ def insert_thread(
     now, user_title = datetime.now(UTC), read_user_title(metadata)
     titles = {"title": title} if user_title is None else {"title": user_title, "agent_title": title}
     row = {"thread_id": thread_id, "owner": owner, "metadata": dict(metadata), "created_at": now, "updated_at": now}
-    statement = insert(threads).values(activity=next_activity())
-    connection.execute(statement, {**row, **titles, "project_id": project_id})
-    if titles["title"] is not None:
+    connection.execute(INSERT_THREAD, {**row, **titles, "project_id": project_id})
+    if titles["title"] is not None and not has_temporary_mark(metadata):
         index_title(connection, thread_id, owner, titles["title"], now, is_new=True)
 
 
@@ -100,8 +115,7 @@ def thread_exists(connection: Connection, thread_id: str, owner: str) -> bool:
         NotFound: It has another owner.
         Conflict: It is being deleted.
     """
-    query = select(threads.c.owner).where(threads.c.thread_id == thread_id).with_for_update(key_share=True)
-    found = connection.execute(query).scalar()
+    found = connection.execute(LOCK_THREAD, {"thread": thread_id}).scalar()
     if found == DELETED_OWNER:
         raise Conflict(f"thread {thread_id!r} is being deleted; try again in a moment")
     if found not in (None, owner):
@@ -120,9 +134,7 @@ def find_owner(connection: Connection, thread_id: str) -> str:
 def lock_thread(connection: Connection, thread_id: str) -> None:
     """Lock a thread until the end of the transaction, so that no other process starts or ends a run of it."""
     if connection.dialect.name != "sqlite":  # SQLite has one writer at a time anyway
-        connection.execute(
-            select(threads.c.owner).where(threads.c.thread_id == thread_id).with_for_update(key_share=True)
-        )
+        connection.execute(LOCK_THREAD, {"thread": thread_id})
 
 
 def find_thread(connection: Connection, thread_id: str, owner: str) -> ThreadRecord:
@@ -180,19 +192,9 @@ def build_conditions(wanted: ThreadFilter) -> list[ColumnElement[bool]]:
 
 def touch_thread(connection: Connection, thread_id: str, title: str | None) -> None:
     """Update the time of the last activity, and set the generated title if there is none yet."""
-    statement = update(threads).where(threads.c.thread_id == thread_id).values(activity=next_activity())
-    connection.execute(statement, {"updated_at": datetime.now(UTC)})
+    connection.execute(TOUCH_THREAD, {"thread": thread_id, "updated_at": datetime.now(UTC)})
     if title is not None:
         set_agent_title(connection, threads.c.thread_id == thread_id, title, is_first=True)
-
-
-LATEST = threads.alias()
-"""The table under a second name; to make one, SQLAlchemy copies all columns."""
-
-
-def next_activity() -> ScalarSelect[int]:
-    """Return a number above those of all threads; the database finds it in the index."""
-    return select(func.coalesce(func.max(LATEST.c.activity), 0) + 1).scalar_subquery()
 
 
 def rename_thread(connection: Connection, thread_id: str, owner: str, title: str) -> None:

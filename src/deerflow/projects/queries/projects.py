@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, bindparam, delete, func, insert, or_, select, update
 
 from deerflow.domain.errors import Conflict, NotFound
 from deerflow.domain.identity import DELETED_OWNER, new_id
@@ -146,20 +146,28 @@ def move_thread(connection: Connection, thread_id: str, owner: str, project_id: 
     return thread.project_id
 
 
+IS_SEARCHABLE = select(project_files.c.file_id).where(
+    project_files.c.project_id == projects.c.project_id, project_files.c.state == "ready"
+)
+# Statements of every run are built once: building one takes longer than SQLite takes to execute it.
+FIND_RUN_PROJECT = (
+    select(projects.c.project_id, projects.c.instructions, IS_SEARCHABLE.exists().label("is_searchable"))
+    .join(threads, threads.c.project_id == projects.c.project_id)
+    .where(
+        threads.c.thread_id == bindparam("thread"),
+        threads.c.owner == bindparam("of_owner"),
+        projects.c.owner == bindparam("of_owner"),
+    )
+)
+FIND_ANY_PROJECT = select(projects.c.project_id).where(projects.c.owner == bindparam("of_owner")).limit(1)
+
+
 def find_run_project(connection: Connection, thread_id: str, owner: str) -> tuple[RunProject | None, bool]:
     """Return the project of a thread for its runs, None if it is in none, and whether the owner has any project."""
-    ready = (project_files.c.project_id == projects.c.project_id) & (project_files.c.state == "ready")
-    is_searchable = select(project_files.c.file_id).where(ready).exists()
-    query = (
-        select(projects.c.project_id, projects.c.instructions, is_searchable.label("is_searchable"))
-        .join(threads, threads.c.project_id == projects.c.project_id)
-        .where(threads.c.thread_id == thread_id, threads.c.owner == owner, projects.c.owner == owner)
-    )
-    row = connection.execute(query).first()
+    row = connection.execute(FIND_RUN_PROJECT, {"thread": thread_id, "of_owner": owner}).first()
     if row is not None:
         return RunProject(row.project_id, row.instructions, bool(row.is_searchable)), True
-    any_project = select(projects.c.project_id).where(projects.c.owner == owner).limit(1)
-    return None, connection.execute(any_project).first() is not None
+    return None, connection.execute(FIND_ANY_PROJECT, {"of_owner": owner}).first() is not None
 
 
 def select_files(project_id: str, owner: str) -> Select[Any]:

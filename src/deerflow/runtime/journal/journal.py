@@ -40,6 +40,7 @@ class Journal:
         self._bridge = bridge
         self._waiting: list[JournalEntry] = []
         self._hurry = asyncio.Event()
+        self._written_at = 0.0
         self._taking = asyncio.Lock()
         self._writer: asyncio.Task[None] | None = None
 
@@ -64,6 +65,11 @@ class Journal:
     def hurry(self) -> None:
         """Write the next group at once."""
         self._hurry.set()
+
+    def hurry_if_due(self) -> None:
+        """Write the next group at once, unless one was written less than `PACE_S` ago."""
+        if asyncio.get_running_loop().time() - self._written_at >= PACE_S:
+            self._hurry.set()
 
     def _start_writer(self) -> None:
         if self._writer is None or self._writer.done():
@@ -194,6 +200,7 @@ class Journal:
     async def _write_group(self) -> None:
         async with self._taking:
             self._hurry.clear()
+            self._written_at = asyncio.get_running_loop().time()
             entries, self._waiting = self._waiting[:MAX_ROWS], self._waiting[MAX_ROWS:]
             if entries:
                 await self._write_parts(entries)
@@ -274,12 +281,20 @@ class RunLog:
         self._add(self._next(event, data))
 
     def append_chunk(self, message: BaseMessage, metadata: Mapping[str, object]) -> None:
-        """Append a message chunk, merged into the newest event if possible; the first text is written at once."""
+        """Append a message chunk, merged into the newest event if possible.
+
+        The first text is written at once, and later text if no group was written for a while: clients of models have
+        collected it already.
+        """
         if self._newest is None or not self._newest.takes(message):
             self._add(self._next("messages", ChunkBuffer(message, metadata)))
-        if message.id != self._speaking and has_text(message):
+        if not has_text(message):
+            return
+        if message.id != self._speaking:
             self._speaking = message.id
             self._journal.hurry()
+        else:
+            self._journal.hurry_if_due()
 
     async def commit(self, event: EventName, data: bytes, also: WriteFunction[T]) -> T:
         """Append an event durably and apply `also` in the same transaction."""

@@ -174,7 +174,7 @@ class RunManager:
     async def get(self, thread_id: str, run_id: str, who: Principal) -> RunRecord:
         """Return the run, or raise `NotFound`."""
         query = partial(run_rows.find_run, thread_id=thread_id, run_id=run_id, owner=who.user_id)
-        return await self._database.read(query)
+        return await self._database.look_up(query)
 
     async def list_by_thread(
         self, thread_id: str, who: Principal, limit: int = 10, offset: int = 0, status: RunStatus | None = None
