@@ -190,6 +190,10 @@ class RecordedDatabase:
         """Run a query."""
         return await self._database.read(query)
 
+    async def look_up(self, query: WriteFunction[T]) -> T:
+        """Run a query of a few rows."""
+        return await self._database.look_up(query)
+
     async def write(self, change: WriteFunction[T]) -> T:
         """Run a change, with the event if it has not been recorded yet."""
         if self._event is None:
