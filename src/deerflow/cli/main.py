@@ -13,7 +13,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import MAGIC_NUMBER, cache_from_source
 from pathlib import Path
-from threading import RLock
+from threading import RLock, local
 from types import CodeType, MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -33,9 +33,12 @@ UNUSED_MODULES = ("httpx._main", "uvicorn.supervisors.watchfilesreload")
 Both libraries have a replacement for environments in which these modules cannot be imported.
 """
 
-DEFERRED_PACKAGES = frozenset({"langgraph_sdk", "langsmith.types"})
-"""Packages of which one small module is needed, and whose `__init__` imports a hundred: HTTP and WebSocket clients, and
-the types of an API."""
+DEFERRED_PACKAGES = frozenset({"langgraph_sdk", "langsmith.types", "psutil"})
+"""Packages of which little or nothing is needed, and whose import is large: HTTP and WebSocket clients, types of
+an API, and figures of the operating system that LangSmith adds to traces."""
+
+FALLBACKS: Mapping[str, str] = MappingProxyType({"langsmith._httpx": "httpx2"})
+"""Modules with a package that they prefer, but do without: LangSmith then uses httpx, which web tools import anyway."""
 
 KEY_BYTES = 16
 """Length of the hash of generated source text, and of that of the file with its bytecode."""
@@ -59,7 +62,7 @@ def skip_unused_modules() -> None:
     """Let imports of unused modules fail, and defer the packages of which most is unused."""
     for name in UNUSED_MODULES:
         sys.modules[name] = None  # type: ignore[assignment]
-    sys.meta_path.insert(0, DeferredPackageFinder())
+    sys.meta_path[:0] = [DeferredPackageFinder(), FallbackFinder()]
 
 
 class DeferredPackageFinder(MetaPathFinder):
@@ -96,6 +99,43 @@ class DeferredLoader(Loader):
             return getattr(module, name)
 
         module.__getattr__ = load  # type: ignore[method-assign]
+
+
+class FallbackFinder(MetaPathFinder):
+    """Finds modules that prefer a package: for them, and in their thread only, it is missing unless it is loaded."""
+
+    def __init__(self) -> None:
+        self._thread = local()
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname == getattr(self._thread, "missing", None):
+            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
+        if fullname not in FALLBACKS:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = FallbackLoader(spec.loader, self._thread)
+        return spec
+
+
+class FallbackLoader(Loader):
+    """Loader that executes a module without the package that it prefers."""
+
+    def __init__(self, loader: Loader, thread: local) -> None:
+        self._loader = loader
+        self._thread = thread
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._thread.missing = FALLBACKS[module.__name__]
+        try:
+            self._loader.exec_module(module)
+        finally:
+            del self._thread.missing
 
 
 def locate_generated_code(commands: Sequence[str]) -> Path | None:
