@@ -27,7 +27,7 @@ MOST_MB = 150.0
 LONG = 10_000
 """Runs after which a server must not grow any more."""
 NO_GROWTH_KB = 100.0
-"""Growth per 1,000 runs in the second half of a long soak that counts as none: Python's allocator takes 1 MB at once."""
+"""Growth per 1,000 runs in the second half of a long soak that counts as none: Python takes 1 MB at once."""
 MOST_GROWTH_KB = 500.0
 """The same in a shorter soak, in which caches still fill up to their limits."""
 PER_THREAD = 10
