@@ -21,6 +21,8 @@ ROUNDS = 7
 MOST_MB = 110.0
 """Resident memory of a server on a new database. It depends on the libraries more than on the machine."""
 SERVER = "deerflow.cli.serve"
+DRIVER = "sqlalchemy.dialects.sqlite"
+"""Library that is loaded after `SERVER`, when the database is opened."""
 WORKER = "deerflow.harness.run_context"
 """Module that comes with the first run, and everything that agents use with it."""
 LIST_LIBRARIES = """
@@ -47,7 +49,7 @@ def main() -> int:
     first: list[tuple[float, float]] = []
     floor: list[tuple[float, float]] = []
     imports: list[tuple[float, float]] = []
-    libraries = [run_python(LIST_LIBRARIES, *names).split() for names in ((SERVER,), (SERVER, WORKER))]
+    libraries = [run_python(LIST_LIBRARIES, *names).split() for names in ((SERVER, DRIVER), (SERVER, DRIVER, WORKER))]
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch)
         serve(home / "warm")  # makes the database, so that the rounds below find one

@@ -38,6 +38,9 @@ LATE = (
     "deerflow.agent_support.thread_state",
     "deerflow.agents.factory",
     "deerflow.agents.lead_agent.agent",
+    "deerflow.gateway.routers.features",
+    "deerflow.gateway.routers.threads.threads",
+    "deerflow.gateway.schemas.runs",
     "deerflow.harness.run_context",
     "deerflow.mcp.catalog",
     "deerflow.mcp.servers",
@@ -55,6 +58,8 @@ LATE = (
 UNUSED_BY_RUNS = (
     "mcp",
     "websockets",
+    "httpx2",
+    "psutil._common",
     "langgraph_sdk.client",
     "langsmith.types.run",
     "jsonschema",
@@ -148,3 +153,24 @@ def test_deferred_packages_are_loaded_when_they_are_used() -> None:
     done = subprocess.run([sys.executable, "-c", use], capture_output=True, text=True, timeout=60, check=True)
 
     assert done.stdout.startswith("False\nget_client Run ") and "get_sync_client" in done.stdout
+
+
+def test_a_library_that_prefers_a_package_falls_back_to_the_one_that_is_loaded_anyway() -> None:
+    use = (
+        "import sys; from deerflow.cli.main import skip_unused_modules; skip_unused_modules(); "
+        "import langsmith.utils; from langsmith._httpx import httpx; print(httpx.__name__, 'httpx2' in sys.modules); "
+        "import httpx2, psutil; print(httpx2.Client.__module__, psutil.Process().pid)"
+    )
+    done = subprocess.run([sys.executable, "-c", use], capture_output=True, text=True, timeout=60, check=True)
+
+    assert done.stdout.startswith("httpx False\nhttpx2")
+
+
+def test_a_library_that_prefers_a_package_uses_it_if_it_is_loaded() -> None:
+    use = (
+        "from deerflow.cli.main import skip_unused_modules; skip_unused_modules(); "
+        "import httpx2; from langsmith._httpx import httpx; print(httpx.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", use], capture_output=True, text=True, timeout=60, check=True)
+
+    assert done.stdout == "httpx2\n"

@@ -13,11 +13,11 @@ from deerflow.domain.web_pages import FetchedPage
 from deerflow.gateway.routers.agents import Agent, UserProfile
 from deerflow.gateway.routers.features import Features, Model, Models, PolicyInfo, ToolInfo
 from deerflow.gateway.routers.threads.feedback import Feedback, FeedbackStats
+from deerflow.gateway.routers.threads.files import WebPages, WebPageText
 from deerflow.gateway.routers.threads.messages import Hits
 from deerflow.gateway.routers.threads.sharing import NewShare, Share, SharedMessage, SharedThread
 from deerflow.gateway.routers.threads.suggestions import Polished, Suggestions
 from deerflow.gateway.routers.threads.threads import Thread
-from deerflow.gateway.routers.threads.web_pages import WebPages, WebPageText
 from deerflow.gateway.routers.usage import ConsoleRuns, ConsoleStats, ConsoleUsage, RunTokens, ThreadTokens
 from deerflow.gateway.schemas.mcp import McpConfig, McpLogin, McpReset, McpServer, McpServers, Pins, StartedLogin
 from deerflow.gateway.schemas.memory import MemoryDocument, MemorySettings, MemoryStatus

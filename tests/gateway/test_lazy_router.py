@@ -8,6 +8,7 @@ from starlette.routing import Match
 
 from deerflow.domain.identity import Principal
 from deerflow.gateway.app import create_app
+from deerflow.gateway.routers import load_files
 from deerflow.gateway.routes import LANGGRAPH_ROUTES, ROUTES, LazyRoute, LazyRouter
 from deerflow.testing import ScriptedModel
 from tests.support import OpenHarness, browse
@@ -18,7 +19,23 @@ LAZY = [router for router in (*LANGGRAPH_ROUTES, *ROUTES) if isinstance(router, 
 @pytest.mark.parametrize("router", LAZY, ids=lambda router: str(router.load.__name__))
 def test_paths_of_a_lazy_router_have_its_prefixes(router: LazyRouter) -> None:
     paths = [re.sub(r"{[^}]+}", "x", route.path) for route in router.load().routes]  # type: ignore[attr-defined]
-    assert paths and [path for path in paths if not router.compile_pattern("/api").match(f"/api{path}")] == []
+    assert paths and [path for path in paths if not router.has_path(path)] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "is_below"),
+    [
+        ("/threads/t/files", True),
+        ("/threads/t/files/a/b", True),
+        ("/threads/t/filesystem", False),
+        ("/threads/t", False),
+        ("/threads//files", False),
+        ("/threads/files", False),
+        ("/files", False),
+    ],
+)
+def test_a_star_in_a_prefix_is_one_segment_that_is_not_empty(path: str, is_below: bool) -> None:
+    assert LazyRouter(load_files, ("/threads/*/files",)).has_path(path) is is_below
 
 
 async def test_first_requests_are_answered_like_later_ones(harness_saying: OpenHarness) -> None:

@@ -1,17 +1,15 @@
-"""Routes of the gateway in one table: those every page load needs, and lazy ones that are imported on first use."""
+"""Routes of the gateway in one table: those of health checks, and lazy ones that are imported on first use."""
 
 import asyncio
-import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fastapi import APIRouter, FastAPI
 from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
-from deerflow.gateway import mcp_endpoint
-from deerflow.gateway.routers import features, health
-from deerflow.gateway.routers.threads import deletion, threads
+from deerflow.gateway import mcp_endpoint, routers
+from deerflow.gateway.routers import health
 
 API = "/api"
 PREFIXES = ("/api/langgraph", API)
@@ -25,10 +23,16 @@ class LazyRouter:
     load: Callable[[], APIRouter]
     path_prefixes: tuple[str, ...]
 
-    def compile_pattern(self, prefix: str) -> re.Pattern[str]:
-        """Return a pattern that matches the paths of the router below `prefix`."""
-        alternatives = "|".join(re.escape(each).replace(r"\*", "[^/]+") for each in self.path_prefixes)
-        return re.compile(f"{re.escape(prefix)}(?:{alternatives})(?:/|$)")
+    def has_path(self, path: str) -> bool:
+        """Return whether the path begins with a prefix of the router."""
+        segments = path.split("/")
+        return any(begins_with(segments, prefix.split("/")) for prefix in self.path_prefixes)
+
+
+def begins_with(segments: Sequence[str], prefix: Sequence[str]) -> bool:
+    """Return whether segments of a path begin with those of a prefix."""
+    pairs = zip(segments, prefix, strict=False)
+    return len(segments) >= len(prefix) and all(wanted in (name, "*" if name else None) for name, wanted in pairs)
 
 
 class MountedRouter(BaseRoute):
@@ -66,14 +70,19 @@ class LazyRoute(BaseRoute):
     def __init__(self, router: LazyRouter, prefix: str) -> None:
         self._router = router
         self._prefix = prefix
-        self._pattern = router.compile_pattern(prefix)
+        # Compared first, for speed. Regular expressions would take longer to compile than all else in this module.
+        self._literals = tuple(prefix + each.partition("*")[0] for each in router.path_prefixes)
         self.mounted: MountedRouter | None = None
         """The routes, after the first request."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         if self.mounted is not None:
             return self.mounted.matches(scope)
-        is_match = scope["type"] == "http" and self._pattern.match(scope["path"])
+        is_match = (
+            scope["type"] == "http"
+            and scope["path"].startswith(self._literals)
+            and self._router.has_path(scope["path"][len(self._prefix) :])
+        )
         return (Match.FULL if is_match else Match.NONE), {}
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -105,301 +114,60 @@ def include_all(app: FastAPI) -> None:
         app.include_router(router.load() if isinstance(router, LazyRouter) else router, prefix=API)
 
 
-def load_messages() -> APIRouter:
-    """Import the router of /threads/*/messages."""
-    from deerflow.gateway.routers.threads.messages import router
-
-    return router
-
-
-def load_runs() -> APIRouter:
-    """Import the router of /runs."""
-    from deerflow.gateway.routers.threads.runs import router
-
-    return router
-
-
-def load_run_events() -> APIRouter:
-    """Import the router of /threads/*/runs/*/events."""
-    from deerflow.gateway.routers.threads.runs import events_router
-
-    return events_router
-
-
-def load_workspace_changes() -> APIRouter:
-    """Import the router of /threads/*/runs/*/workspace-changes."""
-    from deerflow.gateway.routers.threads.files import changes_router
-
-    return changes_router
-
-
-def load_assistants() -> APIRouter:
-    """Import the router of /assistants."""
-    from deerflow.gateway.routers.assistants import router
-
-    return router
-
-
-def load_store() -> APIRouter:
-    """Import the router of /store."""
-    from deerflow.gateway.routers.store import router
-
-    return router
-
-
-def load_agents() -> APIRouter:
-    """Import the router of /agents."""
-    from deerflow.gateway.routers.agents import router
-
-    return router
-
-
-def load_custom_skills() -> APIRouter:
-    """Import the router of /skills/custom."""
-    from deerflow.gateway.routers.skills import custom_router
-
-    return custom_router
-
-
-def load_skills() -> APIRouter:
-    """Import the router of /skills."""
-    from deerflow.gateway.routers.skills import router
-
-    return router
-
-
-def load_artifacts() -> APIRouter:
-    """Import the router of /threads/*/artifacts."""
-    from deerflow.gateway.routers.threads.artifacts import router
-
-    return router
-
-
-def load_files() -> APIRouter:
-    """Import the router of /threads/*/files."""
-    from deerflow.gateway.routers.threads.files import router
-
-    return router
-
-
-def load_previews() -> APIRouter:
-    """Import the router of /threads/*/previews."""
-    from deerflow.gateway.routers.threads.artifacts import preview_router
-
-    return preview_router
-
-
-def load_uploads() -> APIRouter:
-    """Import the router of /threads/*/uploads."""
-    from deerflow.gateway.routers.threads.uploads import router
-
-    return router
-
-
-def load_upload_limits() -> APIRouter:
-    """Import the router of /uploads."""
-    from deerflow.gateway.routers.threads.uploads import limits_router
-
-    return limits_router
-
-
-def load_search() -> APIRouter:
-    """Import the router of /search."""
-    from deerflow.gateway.routers.threads.messages import search_router
-
-    return search_router
-
-
-def load_usage() -> APIRouter:
-    """Import the router of /threads/*/token-usage."""
-    from deerflow.gateway.routers.usage import router
-
-    return router
-
-
-def load_feedback() -> APIRouter:
-    """Import the router of /threads/*/runs/*/feedback."""
-    from deerflow.gateway.routers.threads.feedback import router
-
-    return router
-
-
-def load_export() -> APIRouter:
-    """Import the router of /threads/*/export."""
-    from deerflow.gateway.routers.threads.messages import export_router
-
-    return export_router
-
-
-def load_permissions() -> APIRouter:
-    """Import the router of /threads/*/permissions."""
-    from deerflow.gateway.routers.threads.feedback import permissions_router
-
-    return permissions_router
-
-
-def load_sharing() -> APIRouter:
-    """Import the router of /threads/*/shares."""
-    from deerflow.gateway.routers.threads.sharing import router
-
-    return router
-
-
-def load_shared() -> APIRouter:
-    """Import the router of /shared."""
-    from deerflow.gateway.routers.threads.sharing import shared_router
-
-    return shared_router
-
-
-def load_suggestions() -> APIRouter:
-    """Import the router of /threads/*/suggestions."""
-    from deerflow.gateway.routers.threads.suggestions import router
-
-    return router
-
-
-def load_user_profile() -> APIRouter:
-    """Import the router of /user-profile."""
-    from deerflow.gateway.routers.agents import profile_router
-
-    return profile_router
-
-
-def load_memory() -> APIRouter:
-    """Import the router of /memory."""
-    from deerflow.gateway.routers.memory import router
-
-    return router
-
-
-def load_mcp() -> APIRouter:
-    """Import the router of /mcp."""
-    from deerflow.gateway.routers.mcp import router
-
-    return router
-
-
-def load_web_pages() -> APIRouter:
-    """Import the router of /threads/*/web-pages."""
-    from deerflow.gateway.routers.threads.web_pages import router
-
-    return router
-
-
-def load_tools() -> APIRouter:
-    """Return the router of /tools; its routes are built on first use."""
-    return features.tools_router
-
-
-def load_projects() -> APIRouter:
-    """Import the router of /projects."""
-    from deerflow.gateway.routers.projects import router
-
-    return router
-
-
-def load_embedding_model() -> APIRouter:
-    """Import the router of /embedding-model."""
-    from deerflow.gateway.routers.projects import embedding_router
-
-    return embedding_router
-
-
-def load_accounts() -> APIRouter:
-    """Import the router of /v1/auth."""
-    from deerflow.gateway.routers.accounts import router
-
-    return router
-
-
-def load_login_methods() -> APIRouter:
-    """Import the router of single sign-on and passkeys."""
-    from deerflow.gateway.routers.login_methods import router
-
-    return router
-
-
-def load_account_admin() -> APIRouter:
-    """Import the router of /v1/auth/users and /v1/auth/invitations."""
-    from deerflow.gateway.routers.accounts import admin_router
-
-    return admin_router
-
-
-def load_audit() -> APIRouter:
-    """Import the router of /audit."""
-    from deerflow.gateway.routers.accounts import audit_router
-
-    return audit_router
-
-
-def load_admin_messages() -> APIRouter:
-    """Import the router of /admin/threads/*/messages."""
-    from deerflow.gateway.routers.threads.messages import admin_router
-
-    return admin_router
-
-
-def load_model_connections() -> APIRouter:
-    """Import the router of /model-connections."""
-    from deerflow.gateway.routers.model_connections import router
-
-    return router
-
-
 LANGGRAPH_ROUTES = (
-    threads.router,
-    deletion.router,
-    LazyRouter(load_messages, ("/threads/*/messages",)),
-    LazyRouter(load_runs, ("/runs", "/threads/*/runs")),
-    LazyRouter(load_run_events, ("/threads/*/runs/*/events",)),
-    LazyRouter(load_workspace_changes, ("/threads/*/runs/*/workspace-changes",)),
-    LazyRouter(load_assistants, ("/assistants",)),
-    LazyRouter(load_store, ("/store",)),
+    LazyRouter(routers.load_threads, ("/threads",)),
+    LazyRouter(routers.load_deletion, ("/threads",)),
+    LazyRouter(routers.load_messages, ("/threads/*/messages",)),
+    LazyRouter(routers.load_runs, ("/runs", "/threads/*/runs")),
+    LazyRouter(routers.load_run_events, ("/threads/*/runs/*/events",)),
+    LazyRouter(routers.load_workspace_changes, ("/threads/*/runs/*/workspace-changes",)),
+    LazyRouter(routers.load_assistants, ("/assistants",)),
+    LazyRouter(routers.load_store, ("/store",)),
     health.info_router,
 )
 """Routes of the LangGraph API, which are also below /api."""
 ROUTES = (
-    features.models_router,
-    LazyRouter(load_embedding_model, ("/embedding-model",)),
-    LazyRouter(load_model_connections, ("/model-providers", "/model-connections", "/saved-models")),
-    LazyRouter(load_account_admin, ("/v1/auth/users", "/v1/auth/invitations", "/v1/auth/setup-link")),
+    LazyRouter(routers.load_models, ("/models", "/starters")),
+    LazyRouter(routers.load_embedding_model, ("/embedding-model",)),
+    LazyRouter(routers.load_model_connections, ("/model-providers", "/model-connections", "/saved-models")),
+    LazyRouter(routers.load_account_admin, ("/v1/auth/users", "/v1/auth/invitations", "/v1/auth/setup-link")),
     LazyRouter(
-        load_login_methods,
+        routers.load_login_methods,
         tuple(f"/v1/auth/{each}" for each in ("providers", "oauth", "callback", "identities", "passkeys")),
     ),
-    LazyRouter(load_accounts, ("/v1/auth",)),
-    LazyRouter(load_audit, ("/audit",)),
-    LazyRouter(load_admin_messages, ("/admin/threads/*/messages",)),
-    LazyRouter(load_agents, ("/agents",)),
-    LazyRouter(load_projects, ("/projects",)),
+    LazyRouter(routers.load_audit, ("/audit", "/v1/auth/admin-access")),
+    LazyRouter(routers.load_accounts, ("/v1/auth",)),
+    LazyRouter(routers.load_admin_messages, ("/admin/threads/*/messages",)),
+    LazyRouter(routers.load_agents, ("/agents",)),
+    LazyRouter(routers.load_projects, ("/projects",)),
     LazyRouter(
-        load_custom_skills, ("/skills/custom", "/skills/install")
+        routers.load_custom_skills, ("/skills/custom", "/skills/install")
     ),  # before skills, whose routes would match these paths
-    LazyRouter(load_skills, ("/skills",)),
+    LazyRouter(routers.load_skills, ("/skills",)),
     LazyRouter(
-        load_artifacts,
+        routers.load_artifacts,
         ("/threads/*/artifacts", "/threads/*/artifacts.zip", "/threads/*/thumbnails", "/threads/*/file-previews"),
     ),
-    LazyRouter(load_files, ("/threads/*/files",)),
-    LazyRouter(load_previews, ("/threads/*/previews",)),
-    LazyRouter(load_uploads, ("/threads/*/uploads",)),
-    LazyRouter(load_upload_limits, ("/uploads",)),
-    features.sandbox_router,
-    LazyRouter(load_search, ("/search",)),
-    LazyRouter(load_usage, ("/threads/*/token-usage", "/threads/*/runs/*/token-usage", "/console")),
-    LazyRouter(load_feedback, ("/threads/*/runs/*/feedback", "/threads/*/feedback")),
-    LazyRouter(load_permissions, ("/threads/*/permissions",)),
-    LazyRouter(load_export, ("/threads/*/export",)),
-    LazyRouter(load_sharing, ("/threads/*/shares",)),
-    LazyRouter(load_shared, ("/shared",)),
-    LazyRouter(load_suggestions, ("/threads/*/suggestions", "/threads/*/compact", "/suggestions", "/input-polish")),
-    features.features_router,
-    LazyRouter(load_user_profile, ("/user-profile",)),
-    LazyRouter(load_memory, ("/memory",)),
-    LazyRouter(load_mcp, ("/mcp",)),
-    LazyRouter(load_tools, ("/tools", "/policy")),
-    LazyRouter(load_web_pages, ("/threads/*/web-pages",)),
+    LazyRouter(routers.load_files, ("/threads/*/files",)),
+    LazyRouter(routers.load_previews, ("/threads/*/previews",)),
+    LazyRouter(routers.load_uploads, ("/threads/*/uploads",)),
+    LazyRouter(routers.load_upload_limits, ("/uploads",)),
+    LazyRouter(routers.load_sandbox, ("/sandbox",)),
+    LazyRouter(routers.load_search, ("/search",)),
+    LazyRouter(routers.load_usage, ("/threads/*/token-usage", "/threads/*/runs/*/token-usage", "/console")),
+    LazyRouter(routers.load_feedback, ("/threads/*/runs/*/feedback", "/threads/*/feedback")),
+    LazyRouter(routers.load_permissions, ("/threads/*/permissions",)),
+    LazyRouter(routers.load_export, ("/threads/*/export",)),
+    LazyRouter(routers.load_sharing, ("/threads/*/shares",)),
+    LazyRouter(routers.load_shared, ("/shared",)),
+    LazyRouter(
+        routers.load_suggestions, ("/threads/*/suggestions", "/threads/*/compact", "/suggestions", "/input-polish")
+    ),
+    LazyRouter(routers.load_features, ("/features",)),
+    LazyRouter(routers.load_user_profile, ("/user-profile",)),
+    LazyRouter(routers.load_memory, ("/memory",)),
+    LazyRouter(routers.load_mcp, ("/mcp",)),
+    LazyRouter(routers.load_tools, ("/tools", "/policy")),
+    LazyRouter(routers.load_web_pages, ("/threads/*/web-pages",)),
 )
 """Routes below /api only."""

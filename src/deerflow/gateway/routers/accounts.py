@@ -1,10 +1,8 @@
-"""Accounts: set-up, login, sessions, API tokens, and administration of users, below /v1/auth; the audit log, /audit."""
+"""Accounts: set-up, login, sessions, API tokens, and administration of users, below /v1/auth."""
 
-from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request, Response
-from starlette.responses import StreamingResponse
+from fastapi import APIRouter, Depends, Request, Response
 
 from deerflow.accounts.logins import NewSession
 from deerflow.accounts.model import AccountRole, ClientInfo, Credential, UserAccount
@@ -13,10 +11,6 @@ from deerflow.gateway.dependencies import CurrentAdmin, CurrentUser, HarnessDep,
 from deerflow.gateway.middleware.authentication import COOKIE, SECURE_COOKIE, RequestOrigins, find_secret
 from deerflow.gateway.schemas.accounts import (
     AcceptInvitation,
-    AdminAccess,
-    AuditHeadInfo,
-    AuditPage,
-    AuditVerification,
     ChangePassword,
     ChangeUser,
     CheckLink,
@@ -41,14 +35,10 @@ from deerflow.gateway.schemas.accounts import (
     UserInfo,
     UserQuota,
 )
-from deerflow.memory.document import to_utc
-from deerflow.persistence.queries.audit import AuditFilter
-from deerflow.services.audit import parse_head
 
 router = APIRouter(prefix="/v1/auth", tags=["accounts"])
 admin_router = APIRouter(prefix="/v1/auth", tags=["accounts"])
 
-MAX_ACCESSES = 100
 NO_STORE = {"Cache-Control": "no-store"}
 
 
@@ -267,68 +257,6 @@ async def invite(body: CreateInvitation, user: CurrentAdmin, harness: HarnessDep
 async def withdraw_invitation(invitation_id: str, user: CurrentAdmin, harness: HarnessDep) -> None:
     """Withdraw an invitation that was not used."""
     await harness.resources.accounts.withdraw_invitation(invitation_id, user)
-
-
-@router.get("/admin-access", summary="List reads of your threads by administrators")
-async def list_admin_access(user: CurrentUser, harness: HarnessDep) -> list[AdminAccess]:
-    """List when administrators have read threads of the current user, newest first, each with the reason."""
-    log = harness.resources.audit
-    found = await log.list(AuditFilter(subject=user.user_id, kind="data.thread_read"), limit=MAX_ACCESSES)
-    emails = await log.find_emails(found)
-    return [AdminAccess.from_domain(each, emails) for each in found]
-
-
-audit_router = APIRouter(prefix="/audit", tags=["audit"])
-
-
-@audit_router.get("", summary="List audit entries")
-async def list_audit_entries(
-    user: CurrentAdmin,
-    harness: HarnessDep,
-    person: Annotated[str | None, Query(max_length=64, description="Id of a user: who did it, or whose it is.")] = None,
-    kind: Annotated[str | None, Query(max_length=48, description="Kind, as account.login, or group: account.")] = None,
-    before: Annotated[int | None, Query(ge=1, lt=2**62, description="`next` of the previous page.")] = None,
-    limit: Annotated[int, Query(ge=1, le=500)] = 50,
-) -> AuditPage:
-    """List the entries of the audit log, newest first."""
-    log = harness.resources.audit
-    found = await log.list(AuditFilter(person=person, kind=kind), before, limit)
-    return AuditPage.from_domain(found, await log.find_emails(found), limit)
-
-
-@audit_router.get("/head", summary="Get the head of the audit log")
-async def get_audit_head(user: CurrentAdmin, harness: HarnessDep) -> AuditHeadInfo:
-    """Return number and hash of the last entry. Keep it elsewhere: with it, a verification finds truncation too."""
-    return AuditHeadInfo(head=str(await harness.resources.audit.read_head()))
-
-
-@audit_router.get("/verify", summary="Verify the audit log")
-async def verify_audit_log(
-    user: CurrentAdmin,
-    harness: HarnessDep,
-    head: Annotated[str | None, Query(max_length=100, description="A head that was kept, as SEQ:HASH.")] = None,
-) -> AuditVerification:
-    """Verify the hash chain of all entries."""
-    anchor = parse_head(head) if head else None
-    return AuditVerification.from_domain(await harness.resources.audit.verify(anchor))
-
-
-@audit_router.get(
-    "/export",
-    summary="Export the audit log",
-    response_class=StreamingResponse,
-    responses={200: {"content": {"application/x-ndjson": {"example": '{"seq":1,"kind":"account.created"}'}}}},
-)
-async def export_audit_log(
-    user: CurrentAdmin,
-    harness: HarnessDep,
-    since: Annotated[datetime | None, Query(alias="from", description="Time of the first entry.")] = None,
-    until: Annotated[datetime | None, Query(alias="to", description="Time before which the last entry is.")] = None,
-) -> StreamingResponse:
-    """Export entries as JSON lines, oldest first."""
-    wanted = AuditFilter(since=since and to_utc(since), until=until and to_utc(until))
-    headers = {**NO_STORE, "Content-Disposition": 'attachment; filename="audit.jsonl"'}
-    return StreamingResponse(harness.resources.audit.export(wanted), headers=headers, media_type="application/x-ndjson")
 
 
 async def open_session(

@@ -1,9 +1,12 @@
 """Logins at OpenID providers and with passkeys, and the management of both, below /v1/auth."""
 
 import logging
+from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.types import JsonValue
 from starlette.responses import RedirectResponse
 
 from deerflow.accounts.model import SECRET, new_secret
@@ -12,6 +15,7 @@ from deerflow.accounts.single_sign_on import LIFETIME, AuthorizationResponse, Fi
 from deerflow.config.sections.server import LOOPBACK_HOSTS
 from deerflow.domain.errors import ConfigError, InvalidRequest, SignOnFailed, TooManyAttempts, Unauthorized
 from deerflow.gateway.dependencies import CurrentUser, HarnessDep
+from deerflow.gateway.examples import with_examples
 from deerflow.gateway.middleware.authentication import read_cookies
 from deerflow.gateway.routers.accounts import (
     NO_STORE,
@@ -22,18 +26,7 @@ from deerflow.gateway.routers.accounts import (
     refuse_tokens,
     set_session,
 )
-from deerflow.gateway.schemas.accounts import (
-    FinishPasskey,
-    IdentityInfo,
-    LoginProvider,
-    LoginProviders,
-    OpenedSession,
-    PasskeyInfo,
-    PasskeyLogin,
-    PasskeyOptions,
-    RenamePasskey,
-    StartedLink,
-)
+from deerflow.gateway.schemas.accounts import FromAccounts, OpenedSession
 from deerflow.harness import Harness
 
 logger = logging.getLogger(__name__)
@@ -44,6 +37,88 @@ BROWSER, SECURE_BROWSER = "deerflow_login", "__Host-deerflow_login"
 """Cookie that binds a login at a provider to the browser that began it."""
 LOGIN_PAGE, ACCOUNT_PAGE = "/login", "/account"
 Text = Annotated[str | None, Query(max_length=4096)]
+CredentialJson = Annotated[dict[str, JsonValue], Field(max_length=20)]
+PASSKEY: dict[str, JsonValue] = {
+    "id": "AQ",
+    "rawId": "AQ",
+    "type": "public-key",
+    "response": {"clientDataJSON": "e30", "authenticatorData": "AA", "signature": "AA"},
+}
+
+
+class FinishPasskey(BaseModel):
+    """Passkey that a browser has created, as `PublicKeyCredential.toJSON()` returns it, and its name."""
+
+    model_config = ConfigDict(json_schema_extra=with_examples({"name": "laptop", "credential": PASSKEY}))
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+    credential: CredentialJson
+
+
+class PasskeyLogin(BaseModel):
+    """Answer of a passkey, as `PublicKeyCredential.toJSON()` returns it."""
+
+    model_config = ConfigDict(json_schema_extra=with_examples({"credential": PASSKEY}))
+
+    credential: CredentialJson
+    remember_me: bool = True
+    """False: the browser forgets the session when it is closed."""
+
+
+class RenamePasskey(BaseModel):
+    """New name of a passkey."""
+
+    model_config = ConfigDict(json_schema_extra=with_examples({"name": "telephone"}))
+
+    name: Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class LoginProvider(BaseModel):
+    """OpenID provider at which people log in."""
+
+    name: str
+    label: str
+
+
+class LoginProviders(BaseModel):
+    """Ways to log in besides a password."""
+
+    providers: list[LoginProvider]
+    passkeys: bool
+
+
+class StartedLink(BaseModel):
+    """URL of a provider; open it in the browser that asked for it."""
+
+    url: str
+
+
+class PasskeyOptions(BaseModel):
+    """Options for `navigator.credentials`, in the form of `parseCreationOptionsFromJSON` and its sibling."""
+
+    options: dict[str, JsonValue]
+
+
+class IdentityInfo(FromAccounts):
+    """Account of a person at an OpenID provider."""
+
+    identity_id: str
+    issuer: str
+    email: str
+    created_at: datetime
+    last_used_at: datetime | None
+
+
+class PasskeyInfo(FromAccounts):
+    """Passkey without its key."""
+
+    passkey_id: str
+    name: str
+    is_synced: bool
+    """The passkey may be copied to other devices of the person."""
+    is_backed_up: bool
+    created_at: datetime
+    last_used_at: datetime | None
 
 
 @router.get("/providers", summary="List the ways to log in")

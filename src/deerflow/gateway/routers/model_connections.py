@@ -360,7 +360,7 @@ async def remove_saved_model(name: str, harness: HarnessDep, user: CurrentUser) 
     await service.remove_model(user, name)
 
 
-def describe_change(user: Principal, action: str, name: str) -> AuditEvent:
+def describe_change(user: CurrentUser, action: str, name: str) -> AuditEvent:
     """Return the event of a change of connections or models."""
     return AuditEvent("configuration.model", user.user_id, user.user_id, details={"action": action, "name": name})
 

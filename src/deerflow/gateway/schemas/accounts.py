@@ -1,12 +1,10 @@
 """Bodies and responses of the routes of accounts."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, TypeAdapter, ValidationError
-from pydantic.types import JsonValue
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from deerflow.accounts.accounts import CreatedLink
 from deerflow.accounts.logins import CreatedToken
@@ -23,21 +21,12 @@ from deerflow.accounts.model import (
 from deerflow.accounts.quotas import Quota, QuotaUsage
 from deerflow.gateway.examples import TOKEN, with_examples
 from deerflow.models.usage import to_amount
-from deerflow.persistence.queries.audit import AuditEntry
-from deerflow.services.audit import AuditReport
 
 Email = Annotated[str, Field(min_length=1, max_length=MAX_EMAIL_CHARS)]
 Password = Annotated[SecretStr, Field(min_length=1, max_length=MAX_PASSWORD_CHARS)]
 NewPassword = Annotated[SecretStr, Field(min_length=MIN_PASSWORD_CHARS, max_length=MAX_PASSWORD_CHARS)]
 LinkToken = Annotated[SecretStr, Field(min_length=1, max_length=128)]
-CredentialJson = Annotated[dict[str, JsonValue], Field(max_length=20)]
 EMAIL, PASSWORD = "you@example.com", "a long password"
-PASSKEY: dict[str, JsonValue] = {
-    "id": "AQ",
-    "rawId": "AQ",
-    "type": "public-key",
-    "response": {"clientDataJSON": "e30", "authenticatorData": "AA", "signature": "AA"},
-}
 
 
 class SetupStatus(BaseModel):
@@ -133,59 +122,6 @@ class ChangeUser(BaseModel):
     is_active: bool | None = None
 
 
-class FinishPasskey(BaseModel):
-    """Passkey that a browser has created, as `PublicKeyCredential.toJSON()` returns it, and its name."""
-
-    model_config = ConfigDict(json_schema_extra=with_examples({"name": "laptop", "credential": PASSKEY}))
-
-    name: Annotated[str, Field(min_length=1, max_length=100)]
-    credential: CredentialJson
-
-
-class PasskeyLogin(BaseModel):
-    """Answer of a passkey, as `PublicKeyCredential.toJSON()` returns it."""
-
-    model_config = ConfigDict(json_schema_extra=with_examples({"credential": PASSKEY}))
-
-    credential: CredentialJson
-    remember_me: bool = True
-    """False: the browser forgets the session when it is closed."""
-
-
-class RenamePasskey(BaseModel):
-    """New name of a passkey."""
-
-    model_config = ConfigDict(json_schema_extra=with_examples({"name": "telephone"}))
-
-    name: Annotated[str, Field(min_length=1, max_length=100)]
-
-
-class LoginProvider(BaseModel):
-    """OpenID provider at which people log in."""
-
-    name: str
-    label: str
-
-
-class LoginProviders(BaseModel):
-    """Ways to log in besides a password."""
-
-    providers: list[LoginProvider]
-    passkeys: bool
-
-
-class StartedLink(BaseModel):
-    """URL of a provider; open it in the browser that asked for it."""
-
-    url: str
-
-
-class PasskeyOptions(BaseModel):
-    """Options for `navigator.credentials`, in the form of `parseCreationOptionsFromJSON` and its sibling."""
-
-    options: dict[str, JsonValue]
-
-
 class FromAccounts(BaseModel):
     """Base of responses that are read from data of accounts."""
 
@@ -266,28 +202,6 @@ class NewToken(BaseModel):
         return cls(token=created.secret, info=TokenInfo.model_validate(created.token))
 
 
-class IdentityInfo(FromAccounts):
-    """Account of a person at an OpenID provider."""
-
-    identity_id: str
-    issuer: str
-    email: str
-    created_at: datetime
-    last_used_at: datetime | None
-
-
-class PasskeyInfo(FromAccounts):
-    """Passkey without its key."""
-
-    passkey_id: str
-    name: str
-    is_synced: bool
-    """The passkey may be copied to other devices of the person."""
-    is_backed_up: bool
-    created_at: datetime
-    last_used_at: datetime | None
-
-
 class LinkInfo(BaseModel):
     """Valid link, for those who have it."""
 
@@ -331,108 +245,6 @@ class SetupLink(BaseModel):
     """Path of a set-up link. It is valid until it is used or the server stops."""
 
     path: str
-
-
-class AuditPerson(BaseModel):
-    """User in an audit entry; the address is null if the account was deleted."""
-
-    id: str
-    email: str | None
-
-    @classmethod
-    def find(cls, user_id: str | None, emails: Mapping[str, str]) -> "AuditPerson | None":
-        """Return a user of an entry."""
-        return None if user_id is None else cls(id=user_id, email=emails.get(user_id))
-
-
-class AuditEntryInfo(BaseModel):
-    """Audit entry: `actor` (null: the server, the terminal or an unknown person) did something to `subject`'s data."""
-
-    seq: int
-    at: datetime
-    kind: str
-    actor: AuditPerson | None
-    subject: AuditPerson | None
-    outcome: str
-    details: dict[str, str]
-    is_erased: bool
-    """The details were erased, because a person of the entry was deleted."""
-
-    @classmethod
-    def from_domain(cls, entry: AuditEntry, emails: Mapping[str, str]) -> "AuditEntryInfo":
-        return cls(
-            seq=entry.seq,
-            at=entry.at,
-            kind=entry.kind,
-            actor=AuditPerson.find(entry.actor, emails),
-            subject=AuditPerson.find(entry.subject, emails),
-            outcome=entry.outcome,
-            details=read_details(entry),
-            is_erased=entry.is_erased,
-        )
-
-
-class AuditPage(BaseModel):
-    """Audit entries, newest first; `next` is `before` of the next page, null after the last."""
-
-    entries: list[AuditEntryInfo]
-    next: int | None
-
-    @classmethod
-    def from_domain(cls, found: Sequence[AuditEntry], emails: Mapping[str, str], limit: int) -> "AuditPage":
-        shown = [AuditEntryInfo.from_domain(each, emails) for each in found]
-        return cls(entries=shown, next=found[-1].seq if len(found) == limit else None)
-
-
-class AuditHeadInfo(BaseModel):
-    """Head of the audit log, as SEQ:HASH."""
-
-    head: str
-
-
-class AuditProblemInfo(FromAccounts):
-    """Place at which the audit log was changed."""
-
-    seq: int
-    reason: str
-
-
-class AuditVerification(BaseModel):
-    """Result of a verification: whether nothing was changed, and the first problems."""
-
-    is_valid: bool
-    entries: int
-    head: str
-    problems: list[AuditProblemInfo]
-
-    @classmethod
-    def from_domain(cls, report: AuditReport) -> "AuditVerification":
-        problems = [AuditProblemInfo.model_validate(each) for each in report.problems]
-        return cls(is_valid=report.is_valid, entries=report.entries, head=str(report.head), problems=problems)
-
-
-class AdminAccess(BaseModel):
-    """Read of a thread of the current user by an administrator."""
-
-    at: datetime
-    by: str | None
-    """E-mail address of the administrator; null if the account was deleted."""
-    thread_id: str | None
-    reason: str | None
-
-    @classmethod
-    def from_domain(cls, entry: AuditEntry, emails: Mapping[str, str]) -> "AdminAccess":
-        details = read_details(entry)
-        by = emails.get(entry.actor) if entry.actor else None
-        return cls(at=entry.at, by=by, thread_id=details.get("thread"), reason=details.get("reason"))
-
-
-def read_details(entry: AuditEntry) -> dict[str, str]:
-    """Return the details of an entry; empty if they are damaged."""
-    try:
-        return TypeAdapter(dict[str, str]).validate_json(entry.details or "{}")
-    except ValidationError:
-        return {}
 
 
 Tokens = Annotated[int, Field(ge=1000, le=10**15)]

@@ -283,8 +283,7 @@ class RunLog:
     def append_chunk(self, message: BaseMessage, metadata: Mapping[str, object]) -> None:
         """Append a message chunk, merged into the newest event if possible.
 
-        The first text is written at once, and later text if no group was written for a while: clients of models have
-        collected it already.
+        The first text, and text after a pause, is written at once: clients of models have collected it already.
         """
         if self._newest is None or not self._newest.takes(message):
             self._add(self._next("messages", ChunkBuffer(message, metadata)))

@@ -187,9 +187,11 @@ class LocalSandboxProvider:
 
     async def release(self, sandbox_id: str) -> None:
         """Release a sandbox; close it if it is idle and has no other users."""
-        self._users[sandbox_id] = max(0, self._users.get(sandbox_id, 0) - 1)
         sandbox = self._sandboxes.get(sandbox_id)
-        if sandbox is not None and not self._users[sandbox_id] and not sandbox.background.is_busy:
+        if sandbox is None:  # discarded meanwhile, with its users
+            return
+        self._users[sandbox_id] = max(0, self._users.get(sandbox_id, 0) - 1)
+        if not self._users[sandbox_id] and not sandbox.background.is_busy:
             await self._close(sandbox_id)
 
     async def discard(self, thread_id: str, user_id: str) -> None:

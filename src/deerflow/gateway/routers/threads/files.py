@@ -1,10 +1,14 @@
-"""Files of a thread: /threads/{thread_id}/files, and the file changes of a run: …/runs/{run_id}/workspace-changes."""
+"""Files of a thread, file changes of its runs, and the web pages that agents have read in it.
+
+/threads/{thread_id}/files, …/runs/{run_id}/workspace-changes and …/web-pages.
+"""
 
 from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
+from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from deerflow.domain.files import (
@@ -16,10 +20,13 @@ from deerflow.domain.files import (
     FolderEntry,
     WorkspaceChanges,
 )
+from deerflow.domain.web_pages import PageSnapshot
 from deerflow.gateway.dependencies import CurrentUser, HarnessDep
+from deerflow.gateway.files import HEADERS
 from deerflow.sandbox.file_access import list_folder_entries
 
 router = APIRouter(tags=["files"])
+web_pages_router = APIRouter(prefix="/threads/{thread_id}/web-pages", tags=["threads"])
 
 
 class FileOrFolder(BaseModel):
@@ -185,3 +192,87 @@ async def get_workspace_changes(
 def build_counts(changes: WorkspaceChanges) -> Counts:
     """Return the counts in the shape of the API."""
     return Counts(added=changes.added, changed=changes.changed, removed=changes.removed, renamed=changes.renamed)
+
+
+class WebPage(BaseModel):
+    """Snapshot of a web page; `problem` says why it could not be read."""
+
+    snapshot_id: str
+    asked_url: str
+    url: str
+    title: str
+    content_type: str
+    text_hash: str | None
+    chars: int
+    problem: str | None
+    fetched_at: datetime
+    is_kept: bool
+
+    @classmethod
+    def from_domain(cls, page: PageSnapshot) -> "WebPage":
+        return cls.model_validate(page, from_attributes=True)
+
+
+class WebPages(BaseModel):
+    """Web pages of a thread, oldest first, with its totals and limits."""
+
+    pages: list[WebPage]
+    total: int
+    total_chars: int
+    max_pages: int
+    max_chars: int
+
+
+class WebPageText(WebPage):
+    """Web page with its text as Markdown."""
+
+    text: str
+
+
+@web_pages_router.get("", summary="List the web pages read in a thread")
+async def list_web_pages(
+    thread_id: str,
+    harness: HarnessDep,
+    user: CurrentUser,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
+    offset: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
+) -> WebPages:
+    """List all web pages that agents have read or failed to read, oldest first."""
+    kept = harness.resources.web_pages
+    found = await kept.list(thread_id, user, limit, offset)
+    held = await kept.get_totals(thread_id, user)
+    return WebPages(
+        pages=[WebPage.from_domain(page) for page in found],
+        total=held.pages,
+        total_chars=held.chars,
+        max_pages=kept.limits.pages,
+        max_chars=kept.limits.chars,
+    )
+
+
+@web_pages_router.get("/at", response_class=PlainTextResponse, summary="Get the text of a web page by URL")
+async def get_web_page_at(
+    thread_id: str,
+    harness: HarnessDep,
+    user: CurrentUser,
+    url: Annotated[str, Query(min_length=1, max_length=4000, examples=["https://example.org/birds"])],
+) -> PlainTextResponse:
+    """Get the text of a cited page, as of the last time an agent read it."""
+    _, text = await harness.resources.web_pages.get_by_url(thread_id, user, url)
+    return PlainTextResponse(text, headers=HEADERS)
+
+
+@web_pages_router.get("/{snapshot_id}", summary="Get a web page")
+async def get_web_page(thread_id: str, snapshot_id: str, harness: HarnessDep, user: CurrentUser) -> WebPageText:
+    """Get a web page with its text, as of the time an agent read it."""
+    page, text = await harness.resources.web_pages.get(thread_id, user, snapshot_id)
+    return WebPageText(**WebPage.from_domain(page).model_dump(), text=text)
+
+
+@web_pages_router.get("/{snapshot_id}/text", response_class=PlainTextResponse, summary="Get the text of a web page")
+async def get_web_page_text(
+    thread_id: str, snapshot_id: str, harness: HarnessDep, user: CurrentUser
+) -> PlainTextResponse:
+    """Get the text as plain text."""
+    page, text = await harness.resources.web_pages.get(thread_id, user, snapshot_id)
+    return PlainTextResponse(page.problem or text, headers=HEADERS)
