@@ -61,6 +61,14 @@ CREATE TABLE audit_head (
   CONSTRAINT pk_audit_head PRIMARY KEY (head_id)
 );
 
+CREATE TABLE daily_spending (
+  owner VARCHAR(64) NOT NULL,
+  day VARCHAR(10) NOT NULL,
+  tokens BIGINT NOT NULL,
+  cost BIGINT NOT NULL,
+  CONSTRAINT pk_daily_spending PRIMARY KEY (owner, day)
+);
+
 CREATE TABLE deletions (
   thread_id VARCHAR(64) NOT NULL,
   owner VARCHAR(64) NOT NULL,
@@ -449,6 +457,13 @@ CREATE TABLE user_profiles (
   content TEXT NOT NULL,
   updated_at BIGINT NOT NULL,
   CONSTRAINT pk_user_profiles PRIMARY KEY (owner)
+);
+
+CREATE TABLE user_quotas (
+  owner VARCHAR(64) NOT NULL,
+  limits JSON NOT NULL,
+  CONSTRAINT pk_user_quotas PRIMARY KEY (owner),
+  CONSTRAINT fk_user_quotas_owner FOREIGN KEY(owner) REFERENCES accounts (user_id) ON DELETE CASCADE
 );
 
 CREATE TABLE web_pages (
