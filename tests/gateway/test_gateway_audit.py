@@ -8,7 +8,7 @@ import httpx
 import orjson
 
 from deerflow.persistence.queries.audit import AuditFilter
-from deerflow.testing import ScriptedModel, calling
+from deerflow.testing import Answer, ScriptedModel, Stall, calling
 from tests.gateway.account_server import ADMIN, AUTH, USER, AccountServer, open_account_server, try_login
 
 MESSAGES = "/api/admin/threads/{}/messages"
@@ -185,3 +185,17 @@ async def test_deleting_a_person_deletes_what_they_have(tmp_path: Path) -> None:
         (entry,) = (await ann.get("/api/audit", params={"kind": "data.thread_read"})).json()["entries"]
         assert (entry["details"], entry["is_erased"], entry["subject"]["email"]) == ({}, True, None)
         assert (await ann.get("/api/audit/verify")).json()["is_valid"]
+
+
+async def test_deleting_a_person_stops_their_runs(tmp_path: Path) -> None:
+    model = ScriptedModel.saying(Stall(Answer("Working")))
+    async with open_account_server(tmp_path, model) as server:
+        ann = await server.set_up()
+        bob = await server.join(ann)
+        bobs_id = (await bob.get(f"{AUTH}/me")).json()["id"]
+        await bob.post("/api/threads", json={"thread_id": "bobs"})
+        assert (await bob.post("/api/threads/bobs/runs", json=HI)).is_success
+        assert len(server.harness.runs.active_runs()) == 1
+        assert (await ann.delete(f"{AUTH}/users/{bobs_id}")).status_code == 204
+        assert not server.harness.runs.active_runs()
+        assert (await ann.post("/api/threads", json={"thread_id": "bobs"})).is_success  # the id is free again
