@@ -42,6 +42,7 @@ async def test_two_people_use_one_server_and_see_nothing_of_each_other(tmp_path:
             await expect(bob.get_by_role("heading", name="Log in")).to_be_visible()
             assert await serious_violations(bob) == []
             await bob.goto(invitation)
+            await expect(bob.get_by_role("heading", name="Create your account")).to_be_visible()
             assert await serious_violations(bob) == []
             await fill_in(bob, "Create your account", None, PASSWORD)
             await send_message(bob, "and about bees")

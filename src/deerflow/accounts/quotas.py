@@ -62,7 +62,9 @@ class Quota:
 TICK_S, LATE_S, DELAY_WEIGHT, PRESENT_S = 0.1, 0.012, 0.25, 10.0
 """Interval of measurements, mean delay of the event loop that is too much, weight of the latest, and how long a person
 who did something counts as present."""
-MAX_SHARE, UNLIMITED_TURNS = 64, 1_000_000
+LOADED = 0.3
+"""Share of a core that this process uses when it may be late because of its own work."""
+MIN_SHARE, MAX_SHARE, UNLIMITED_TURNS = 2, 64, 1_000_000
 UNLIMITED, NOT_CONFIGURED = Quota(), QuotasConfig()
 LIMITS = tuple(each.name for each in fields(Quota) if each.name != "currency")
 """Names of the limits that can be set for a person."""
@@ -114,6 +116,7 @@ class LoadMonitor:
     def __init__(self) -> None:
         self._seen: dict[str, float] = {}
         self._delay_s = 0.0
+        self._used_s = time.process_time()
         self._share = float(MAX_SHARE)
         self._timer: asyncio.TimerHandle | None = None
         self.on_tick: list[Callable[[], None]] = []
@@ -133,8 +136,10 @@ class LoadMonitor:
     def _tick(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         now, self._timer = loop.time(), None
         self._delay_s += DELAY_WEIGHT * (now - due - self._delay_s)
-        is_late = self._delay_s > LATE_S
-        self._share = max(1.0, self._share * 0.7) if is_late else min(MAX_SHARE, self._share + 0.2)
+        used_s, self._used_s = time.process_time() - self._used_s, time.process_time()
+        # Other programs of the machine make the loop late, too, and fewer turns would not help against them.
+        is_late = self._delay_s > LATE_S and used_s > LOADED * (now - due + TICK_S)
+        self._share = max(MIN_SHARE, self._share * 0.7) if is_late else min(MAX_SHARE, self._share + 0.2)
         self._seen = {user: seen for user, seen in self._seen.items() if now - seen < PRESENT_S}
         if len(self._seen) > 1:
             self._timer = loop.call_later(TICK_S, self._tick, loop, now + TICK_S)

@@ -6,7 +6,7 @@ import type { MyQuota, QuotaLimits } from "@/api/accounts";
 import { Fact, Section } from "@/features/settings/Section";
 import { useAccountStrings } from "@/i18n/accounts";
 import { useLanguage } from "@/i18n/context";
-import { formatCost, formatCount, formatMoment, formatSize } from "@/i18n/format";
+import { formatCost, formatCount, formatMoment } from "@/i18n/format";
 import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { Field, INPUT } from "@/ui/fields";
@@ -112,7 +112,7 @@ function listParts(
       "storage_mb",
       quota.storage_bytes,
       limits.storage_mb === null ? null : limits.storage_mb * MB,
-      (bytes) => formatSize(bytes, language),
+      (bytes) => `${formatCount(Math.ceil(bytes / MB), language)} MB`,
     ],
   ];
   return all.flatMap(([name, used, limit, show]) =>
