@@ -82,7 +82,7 @@ async def test_a_passkey_is_added_renamed_used_and_removed(tmp_path: Path, visit
         await expect(page.get_by_text("The passkey was not accepted.")).to_be_visible()
 
 
-async def test_a_person_logs_in_at_a_provider_and_learns_why_it_failed(tmp_path: Path, visitor: Visitor) -> None:
+async def test_a_person_logs_in_at_a_provider_and_sees_why_a_login_failed(tmp_path: Path, visitor: Visitor) -> None:
     async with open_account(tmp_path, visitor) as (page, url, provider):
         await log_out(page, url)
         button = page.get_by_role("link", name="Continue with Example Inc.")

@@ -142,7 +142,7 @@ ANSWERS: dict[str, Fault] = {
 }
 
 
-async def test_hostile_answers_log_nobody_in(tmp_path: Path) -> None:
+async def test_hostile_answers_do_not_open_a_session(tmp_path: Path) -> None:
     passed: dict[str, str] = {}
     async with open_hostile(tmp_path) as (server, provider, admin):
         for name, fault in ANSWERS.items():

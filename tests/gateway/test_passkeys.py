@@ -139,7 +139,7 @@ LIES: dict[str, Callable[[Authenticator], Authenticator]] = {
 }
 
 
-async def test_answers_that_lie_log_nobody_in(tmp_path: Path) -> None:
+async def test_false_answers_do_not_open_a_session(tmp_path: Path) -> None:
     passed = {}
     async with open_with_passkey(tmp_path) as (server, _, key):
         for name, lie in LIES.items():

@@ -100,7 +100,7 @@ async def test_a_code_counts_once_and_with_the_secret_of_its_login(tmp_path: Pat
         assert (await thief.get(f"{AUTH}/me")).status_code == 401
 
 
-async def test_a_wrong_client_secret_logs_nobody_in(tmp_path: Path) -> None:
+async def test_a_wrong_client_secret_opens_no_session(tmp_path: Path) -> None:
     async with open_sso(tmp_path, client_secret="wrong") as (server, _):
         http = server.browser()
         assert problem_of(await http.get(await log_in_there(http, server, "cat"))) == "failed"

@@ -24,7 +24,7 @@ async def open_sso(
             yield server, provider, await server.set_up()
 
 
-async def test_the_login_page_learns_the_names_of_providers(tmp_path: Path) -> None:
+async def test_the_names_of_providers_are_listed_for_the_login_page(tmp_path: Path) -> None:
     async with open_sso(tmp_path) as (server, _, _admin):
         shown = (await server.program().get(f"{AUTH}/providers")).json()
         assert shown == {"providers": [{"name": "company", "label": "Example Inc."}], "passkeys": True}

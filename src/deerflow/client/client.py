@@ -205,30 +205,16 @@ class DeerFlowClient(FlatMethods):
             budget: Spending limit of each run; the configured limit applies as well.
             url: Address of a server that is used instead of a harness in this process.
             token: API token for that server.
-
-        Raises:
-            InvalidRequest: A setting of a harness is given for a server, which has its own.
         """
-        agent = AgentSpec(
-            *(model_name, thinking_enabled, reasoning_effort, plan_mode, subagent_enabled),
-            agent_name=agent_name,
-            owner=LOCAL_USER.user_id if agent_name else None,
-            available_skills=None if available_skills is None else tuple(sorted(available_skills)),
+        agent = make_agent(
+            model_name, thinking_enabled, reasoning_effort, plan_mode, subagent_enabled, agent_name, available_skills
         )
-        self._session: ClientSession
-        if url is not None or token is not None:
-            own = (config, config_path, features, model, available_skills, *extra_middleware, *subagents)
+        own = (config, config_path, model, features, available_skills, *extra_middleware, *subagents)
+        if url is None and token is None:
+            self._session = embed(config, config_path, agent, budget, model, features, extra_middleware, subagents)
+        else:
             self._session = connect(url, token, agent, budget, is_allowed=all(each is None for each in own))
-            self._open_resources()
-            return
-        source = open_source(Path(config_path) if config_path else None, overrides=config)
-        harness = partial(
-            open_harness, source, model, features=features, extra_middleware=extra_middleware, subagents=subagents
-        )
-        self._session = session = HarnessSession(BackgroundLoop(harness), agent, budget)
         self._open_resources()
-        if extra_middleware:
-            self._check_middleware_order(session)
 
     chat, achat = sync_and_async(send_message)
     stream, astream = sync_and_async_iterator(stream_message)
@@ -280,14 +266,23 @@ class DeerFlowClient(FlatMethods):
         self.mcp = McpClient(session)
         self.usage = UsageClient(session)
 
-    def _check_middleware_order(self, session: HarnessSession) -> None:
-        """Build an agent, so that misplaced middlewares fail in the constructor and not in the first run."""
-        lead_agent = replace(session.agent, agent_name=None, owner=None)
-        try:
-            session.harness.core.agents.get_graph(lead_agent)
-        except BaseException:
-            self.close()
-            raise
+
+def make_agent(
+    model_name: str | None,
+    thinking_enabled: bool | None,
+    reasoning_effort: ReasoningEffort | None,
+    plan_mode: bool,
+    subagent_enabled: bool,
+    agent_name: str | None,
+    available_skills: Collection[str] | None,
+) -> AgentSpec:
+    """Return the agent that answers; a custom one belongs to the local user."""
+    return AgentSpec(
+        *(model_name, thinking_enabled, reasoning_effort, plan_mode, subagent_enabled),
+        agent_name=agent_name,
+        owner=LOCAL_USER.user_id if agent_name else None,
+        available_skills=None if available_skills is None else tuple(sorted(available_skills)),
+    )
 
 
 def connect(
@@ -305,3 +300,28 @@ def connect(
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     http = partial(httpx.AsyncClient, base_url=url.rstrip("/"), headers=headers, timeout=TIMEOUT)
     return RemoteSession(BackgroundLoop(http), agent, budget)
+
+
+def embed(
+    config: Mapping[str, object] | None,
+    config_path: str | Path | None,
+    agent: AgentSpec,
+    budget: SpendingLimit | None,
+    model: BaseChatModel | None,
+    features: RuntimeFeatures | None,
+    extra_middleware: Sequence[AgentMiddleware[Any, Any, Any]],
+    subagents: Sequence[SubagentConfig],
+) -> HarnessSession:
+    """Return a session with a harness in this process; misplaced middlewares fail here and not in the first run."""
+    source = open_source(Path(config_path) if config_path else None, overrides=config)
+    harness = partial(
+        open_harness, source, model, features=features, extra_middleware=extra_middleware, subagents=subagents
+    )
+    session = HarnessSession(BackgroundLoop(harness), agent, budget)
+    if extra_middleware:
+        try:
+            session.harness.core.agents.get_graph(replace(agent, agent_name=None, owner=None))
+        except BaseException:
+            session.loop.close()
+            raise
+    return session

@@ -5,7 +5,7 @@ import type { Language } from "@/i18n/i18n";
 
 export type AuditGroup = "" | "account" | "configuration" | "run" | "data";
 
-const auditStringsEn = {
+export const auditStringsEn = {
   title: "Audit log",
   export: "Export",
   integrity: "Integrity",
@@ -91,7 +91,7 @@ const auditStringsEn = {
   } as Record<string, string>,
 };
 
-const auditStringsZh: typeof auditStringsEn = {
+export const auditStringsZh: typeof auditStringsEn = {
   title: "审计日志",
   export: "导出",
   integrity: "完整性",
