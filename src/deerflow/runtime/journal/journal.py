@@ -62,13 +62,9 @@ class Journal:
         self._waiting.append(entry)
         self._start_writer()
 
-    def hurry(self) -> None:
-        """Write the next group at once."""
-        self._hurry.set()
-
-    def hurry_if_due(self) -> None:
-        """Write the next group at once, unless one was written less than `PACE_S` ago."""
-        if asyncio.get_running_loop().time() - self._written_at >= PACE_S:
+    def hurry(self, *, is_first: bool) -> None:
+        """Write the next group at once for the first text of a message, and for more if `PACE_S` has passed."""
+        if is_first or asyncio.get_running_loop().time() - self._written_at >= PACE_S:
             self._hurry.set()
 
     def _start_writer(self) -> None:
@@ -281,19 +277,12 @@ class RunLog:
         self._add(self._next(event, data))
 
     def append_chunk(self, message: BaseMessage, metadata: Mapping[str, object]) -> None:
-        """Append a message chunk, merged into the newest event if possible.
-
-        The first text, and text after a pause, is written at once: clients of models have collected it already.
-        """
+        """Append a message chunk, merged into the newest event if possible; text is written as soon as possible."""
         if self._newest is None or not self._newest.takes(message):
             self._add(self._next("messages", ChunkBuffer(message, metadata)))
-        if not has_text(message):
-            return
-        if message.id != self._speaking:
+        if has_text(message):  # clients of models have already collected it for a while
+            self._journal.hurry(is_first=message.id != self._speaking)
             self._speaking = message.id
-            self._journal.hurry()
-        else:
-            self._journal.hurry_if_due()
 
     async def commit(self, event: EventName, data: bytes, also: WriteFunction[T]) -> T:
         """Append an event durably and apply `also` in the same transaction."""

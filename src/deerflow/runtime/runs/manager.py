@@ -201,7 +201,8 @@ class RunManager:
             Conflict: the run had already ended, or its process does not answer.
         """
         run = await self.get(thread_id, run_id, who)
-        if not await self._end_pending(run) and not await self.stop(run_id, action):
+        # Its task may still be here for a moment after its end was recorded.
+        if run.status.is_final or not (await self._end_pending(run) or await self.stop(run_id, action)):
             run = await self.get(thread_id, run_id, who)
             raise Conflict(f"run {run_id!r} has already ended with {run.status.value!r}")
 
