@@ -84,10 +84,7 @@ async def open_run_context(
         meter=RunMeter(log, job.records.tally, core.metrics.count_model_call),
         prefixes=ConversationPrefix(run.run_id, core.sent_requests, (run.thread_id, request.agent.agent_name)),
         profile=await resources.profiles.get_for_run(run.owner),
-        skills=SelectedSkills(
-            await core.agents.skills_for(request.agent, run.owner),
-            NO_ACCESS.terms if job.settings.requires_skill_contract else None,
-        ),
+        skills=await select_skills(core, job),
         skill_editor=RunSkillEditor(lambda: resources.custom_skills, run.owner, run.thread_id, budget),
         acp=core.acp.for_thread(run.owner, run.thread_id),
         uploads=RunUploads(core.uploads, run.owner, run.thread_id),
@@ -111,6 +108,12 @@ async def open_run_context(
         if job.signals.action is CancelAction.ROLLBACK:
             await lease.kill_started_processes()
         await lease.release()
+
+
+async def select_skills(core: Core, job: Job) -> SelectedSkills:
+    """Return the skills of a run; without access if they have no contract and the configuration requires one."""
+    found = await core.agents.skills_for(job.request.agent, job.run.owner)
+    return SelectedSkills(found, NO_ACCESS.terms if job.settings.requires_skill_contract else None)
 
 
 async def join_project(core: Core, resources: Resources, job: Job, context: RunContext) -> tuple[RunContext, AgentSpec]:
