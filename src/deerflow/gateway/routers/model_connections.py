@@ -264,7 +264,7 @@ class ModelConnectionList(BaseModel):
 
 
 async def may_share(request: Request, user: CurrentUser) -> bool:
-    """Return whether the current user can share models. Without login there is nobody to share them with."""
+    """Return whether the current user can share models. Without a login there are no other users."""
     return user.is_admin and get_credential(request) is not None
 
 
