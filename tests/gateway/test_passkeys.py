@@ -89,6 +89,9 @@ async def test_passkeys_are_renamed_and_removed_by_their_owner_alone(tmp_path: P
         assert (await admin.patch(path, json={"name": " "})).status_code == 422
         assert (await admin.delete(path)).status_code == 204
         assert (await log_in(server.browser(), key)).status_code == 401
+        listed = (await admin.get("/api/audit", params={"kind": "account"})).json()["entries"]
+        recorded = [each["kind"] for each in listed if each["details"].get("passkey") == mine["passkey_id"]]
+        assert recorded == ["account.passkey_removed", "account.passkey_added"]
 
 
 async def test_the_state_of_the_backup_is_kept_up_to_date(tmp_path: Path) -> None:

@@ -124,6 +124,31 @@ async def test_groups_make_administrators_and_take_it_back(tmp_path: Path) -> No
             assert (await http.get(f"{AUTH}/me")).json()["system_role"] == expected
 
 
+async def test_accounts_and_roles_of_a_provider_are_in_the_audit_log(tmp_path: Path) -> None:
+    async with open_sso(tmp_path, admin_groups=["ops"]) as (server, provider, admin):
+        await log_in_there(server.browser())
+        provider.claims = {"groups": ["ops"]}
+        http = server.browser()
+        await log_in_there(http)
+        person = (await http.get(f"{AUTH}/me")).json()["id"]
+        entries = (await admin.get("/api/audit", params={"person": person})).json()["entries"]
+        kinds = [each["kind"] for each in reversed(entries)]
+        assert kinds == ["account.created", "account.login", "account.changed", "account.login"]
+        assert entries[1]["details"] == {"role": "admin", "cause": "groups"}
+
+
+async def test_linked_and_removed_identities_are_in_the_audit_log(tmp_path: Path) -> None:
+    async with open_sso(tmp_path) as (server, provider, admin):
+        bob = await server.join(admin)
+        provider.person["email"] = USER
+        await bob.get(await begin_link(bob))
+        (identity,) = (await bob.get(f"{AUTH}/identities")).json()
+        await bob.delete(f"{AUTH}/identities/{identity['identity_id']}")
+        removed, linked = (await admin.get("/api/audit", params={"limit": 2})).json()["entries"]
+        assert [linked["kind"], removed["kind"]] == ["account.identity_linked", "account.identity_removed"]
+        assert linked["details"] == removed["details"] == {"identity": identity["identity_id"]}
+
+
 async def test_only_members_of_allowed_groups_log_in(tmp_path: Path) -> None:
     async with open_sso(tmp_path, allowed_groups=["staff"]) as (server, provider, _admin):
         for groups, expected in ((None, "not-allowed"), (["staffs"], "not-allowed"), (["staff"], "")):

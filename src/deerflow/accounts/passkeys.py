@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from deerflow.accounts import queries as rows
-from deerflow.accounts.logins import to_network
+from deerflow.accounts.logins import make_event, to_network
 from deerflow.accounts.model import LoginAttempt, Passkey, UserAccount, hash_secret
 from deerflow.accounts.queries import login_methods as methods
 from deerflow.config.imports import require_extra
 from deerflow.domain.errors import Conflict, InvalidRequest, LoginFailed, NotFound
 from deerflow.domain.identity import Principal, new_id
 from deerflow.persistence.engine.database import Database
+from deerflow.persistence.queries.audit import recorded
 
 if TYPE_CHECKING:
     from webauthn.helpers.structs import AuthenticationCredential, PublicKeyCredentialDescriptor
@@ -131,7 +132,8 @@ class Passkeys:
             name=cleaned,
             created_at=self.now(),
         )
-        await self.database.write(partial(methods.insert_passkey, new=passkey))
+        event = make_event("account.passkey_added", who.user_id, passkey=passkey.passkey_id)
+        await self.database.write(recorded(partial(methods.insert_passkey, new=passkey), event))
         return passkey
 
     async def begin_login(self, origin: WebOrigin) -> Mapping[str, Any]:
@@ -199,7 +201,9 @@ class Passkeys:
             NotFound: There is none.
             Conflict: The account has no other way to log in.
         """
-        await self.database.write(partial(methods.delete_passkey, owner=who.user_id, passkey_id=passkey_id))
+        change = partial(methods.delete_passkey, owner=who.user_id, passkey_id=passkey_id)
+        event = make_event("account.passkey_removed", who.user_id, passkey=passkey_id)
+        await self.database.write(recorded(change, event))
 
     async def _save(self, challenge: bytes, kind: str, user_id: str | None, origin: WebOrigin) -> None:
         now, network = self.now(), hash_secret(to_network(origin.address))

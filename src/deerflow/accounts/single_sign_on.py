@@ -18,7 +18,7 @@ from deerflow.accounts import queries as rows
 from deerflow.accounts.accounts import new_user_id
 from deerflow.accounts.authenticator import Authenticator
 from deerflow.accounts.id_token import KeySet, ProviderDocument, UserClaims, check_person, find_role, verify_id_token
-from deerflow.accounts.logins import to_network
+from deerflow.accounts.logins import make_event, to_network
 from deerflow.accounts.model import (
     AccountRole,
     Identity,
@@ -37,6 +37,7 @@ from deerflow.config.sections.server import LOOPBACK_HOSTS, SsoProviderConfig
 from deerflow.domain.errors import Conflict, NotFound, SignOnFailed
 from deerflow.domain.identity import Principal, new_id
 from deerflow.persistence.engine.database import Database
+from deerflow.persistence.queries.audit import recorded
 from deerflow.sandbox.egress import Egress
 
 logger = logging.getLogger(__name__)
@@ -199,7 +200,8 @@ class SingleSignOn:
             Conflict: The account has no other way to log in.
         """
         change = partial(methods.delete_identity, owner=who.user_id, identity_id=identity_id)
-        await self.database.write(change)
+        event = make_event("account.identity_removed", who.user_id, identity=identity_id)
+        await self.database.write(recorded(change, event))
 
     def _get_provider(self, name: str) -> SsoProviderConfig:
         provider = self.authenticator.settings.current.sso.get(name)
@@ -287,10 +289,10 @@ class SingleSignOn:
             raise SignOnFailed("identities cannot be linked to administrators", "admin")
         if to_email_key(claims.email or "") != to_email_key(login[0].email):
             raise SignOnFailed("the provider has another e-mail address for you", "other-address")
+        identity = self._new_identity(user_id, provider, claims)
+        event = make_event("account.identity_linked", user_id, identity=identity.identity_id)
         try:
-            await self.database.write(
-                partial(methods.insert_identity, new=self._new_identity(user_id, provider, claims))
-            )
+            await self.database.write(recorded(partial(methods.insert_identity, new=identity), event))
         except Conflict as problem:
             raise SignOnFailed(str(problem), "linked") from None
         return login
@@ -326,8 +328,9 @@ class SingleSignOn:
         identity = self._new_identity(account.user_id, provider, claims)
         password = f"{methods.UNUSABLE_PASSWORD}{new_secret()}"
         create = partial(methods.create_account_of, new=identity, account=account, password_hash=password)
+        event = make_event("account.created", account.user_id, role=role, identity=identity.identity_id)
         try:
-            await self.database.write(create)
+            await self.database.write(recorded(create, event))
         except Conflict as problem:
             if (
                 await self.database.read(partial(methods.find_identity, issuer=identity.issuer, subject=claims.sub))
@@ -337,7 +340,9 @@ class SingleSignOn:
 
     async def _change_role(self, account: UserAccount, role: AccountRole) -> UserAccount:
         try:
-            changed = await self.database.write(partial(rows.change_account, owner=account.user_id, role=role))
+            change = partial(rows.change_account, owner=account.user_id, role=role)
+            event = make_event("account.changed", account.user_id, role=role, cause="groups")
+            changed = await self.database.write(recorded(change, event))
         except Conflict as problem:
             logger.warning("the role of an account was not changed: %s", problem)
             return account
