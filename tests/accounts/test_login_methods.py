@@ -107,7 +107,7 @@ async def test_a_deleted_account_leaves_no_identities_and_passkeys(parts: Parts,
     await database.write(partial(rows.insert_passkey, new=make_passkey(cat.user_id)))
     begun = make_attempt(user_id=cat.user_id)
     await database.write(partial(rows.insert_attempt, new=begun, key_hash="k", now=NOW))
-    await parts.accounts.delete(cat.user_id)
+    await parts.accounts.delete(cat.user_id, "this process")
     assert await database.read(partial(rows.find_identity, issuer=ISSUER, subject="s")) is None
     assert await database.read(partial(rows.list_passkeys, owner=Principal(cat.user_id).user_id)) == []
     with pytest.raises(NotFound):

@@ -58,6 +58,7 @@ PAGES = {
     "settings": "/settings",
     "account without login": "/account",
     "users without login": "/users",
+    "audit log without login": "/audit",
     "shared thread": "{shared}",
     "no such page": "/nowhere",
     "no such thread": "/threads/nowhere",
@@ -72,6 +73,7 @@ LOGIN_PAGES = {
     "used link": "/invitation#used",
     "account": "/account",
     "users": "/users",
+    "audit log": "/audit",
 }
 ROUTES = Path(__file__).parents[2] / "web/src/app/routes.tsx"
 ENTRY = Path(__file__).parents[2] / "web/src/main.tsx"
@@ -186,7 +188,7 @@ def test_every_route_of_the_page_is_checked() -> None:
 async def test_axe_finds_nothing_on_pages_of_accounts(name: str, login_site: LoginSite, visitor: Visitor) -> None:
     visitor.ignored_messages = "Failed to load resource"
     page = await visitor.open(f"{login_site.url}/icon.svg", reduced_motion="reduce")
-    if name in ("account", "users"):
+    if name in ("account", "users", "audit log"):
         cookies = [{"name": key, "value": value, "url": login_site.url} for key, value in login_site.cookies.items()]
         await page.context.add_cookies(cookies)  # type: ignore[arg-type]
     await page.goto(login_site.address(name))

@@ -28,6 +28,10 @@ PUBLIC = {
         ),
         "accounts are the installation's, and only an admin manages them",
     ),
+    **dict.fromkeys(
+        ("PATCH /api/v1/auth/passkeys/{passkey_id}", "POST /api/v1/auth/oauth/{provider}/link"),
+        "they need a session, and this server has no accounts: tried elsewhere",
+    ),
     "GET /api/admin/threads/{thread_id}/messages": "only an admin may, and the owner sees it: tried elsewhere",
     **dict.fromkeys(
         (

@@ -111,7 +111,8 @@ def delete_identity(connection: Connection, owner: str, identity_id: str) -> Non
 def require_other_method(connection: Connection, owner: str, removed: str) -> None:
     """Raise `Conflict` if an account would have no password, identity or passkey left."""
     query = select(accounts.c.password_hash).where(accounts.c.user_id == owner).with_for_update()
-    if not connection.execute(query).scalar_one().startswith(UNUSABLE_PASSWORD):
+    password = connection.execute(query).scalar()  # the local user has no account
+    if password is None or not password.startswith(UNUSABLE_PASSWORD):
         return
     ids = {each.identity_id for each in list_identities(connection, owner)}
     ids |= {each.passkey_id for each in list_passkeys(connection, owner)}

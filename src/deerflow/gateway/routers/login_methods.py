@@ -13,7 +13,7 @@ from deerflow.accounts.model import SECRET, new_secret
 from deerflow.accounts.passkeys import WebOrigin
 from deerflow.accounts.single_sign_on import LIFETIME, AuthorizationResponse, FinishedSignOn
 from deerflow.config.sections.server import LOOPBACK_HOSTS
-from deerflow.domain.errors import ConfigError, InvalidRequest, SignOnFailed, TooManyAttempts, Unauthorized
+from deerflow.domain.errors import ConfigError, InvalidRequest, NotFound, SignOnFailed, TooManyAttempts, Unauthorized
 from deerflow.gateway.dependencies import CurrentUser, HarnessDep
 from deerflow.gateway.examples import with_examples
 from deerflow.gateway.middleware.authentication import read_cookies
@@ -165,6 +165,8 @@ async def finish_sign_on(
     error: Text = None,
 ) -> Response:
     """Finish a login at an OpenID provider and send the browser to the page."""
+    if provider not in harness.core.source.current.config.users.sso:
+        raise NotFound(f"no provider {provider!r}")
     answer = AuthorizationResponse(state or "", code, iss, error)
     credential = None
     if (secret := find_session_secret(request)) is not None:
