@@ -3,7 +3,7 @@
 import { useLanguage } from "@/i18n/context";
 import type { Language } from "@/i18n/i18n";
 
-export type AuditGroup = "" | "account" | "configuration" | "run" | "data";
+export type AuditGroup = "all" | "account" | "configuration" | "run" | "data";
 
 export const auditStringsEn = {
   title: "Audit log",
@@ -19,7 +19,7 @@ export const auditStringsEn = {
   entries: "Entries",
   kind: "Kind",
   groups: {
-    "": "All",
+    all: "All",
     account: "Accounts",
     configuration: "Configuration",
     run: "Approvals and tools",
@@ -110,7 +110,7 @@ export const auditStringsZh: typeof auditStringsEn = {
   head: "当前链头。请保存在此服务器之外。",
   entries: "条目",
   kind: "类型",
-  groups: { "": "全部", account: "账号", configuration: "配置", run: "审批与工具", data: "数据" },
+  groups: { all: "全部", account: "账号", configuration: "配置", run: "审批与工具", data: "数据" },
   person: "人员",
   anyone: "所有人",
   none: "没有条目。",

@@ -8,7 +8,7 @@ import { useDebounced } from "@/ui/dom/useDebounced";
 const SHORTEST = 2;
 const MOST = 20;
 
-interface SearchResult {
+export interface SearchResult {
   readonly hits: readonly SearchHit[];
   readonly failed: boolean;
 }

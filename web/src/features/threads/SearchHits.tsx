@@ -4,11 +4,10 @@ import { Link } from "@tanstack/react-router";
 import type { SearchHit } from "@/api/search";
 import { stripMarks } from "@/api/snippets";
 import { useStrings } from "@/i18n/context";
-import { useTextSearch } from "@/state/useTextSearch";
+import type { SearchResult } from "@/state/useTextSearch";
 
-export default function SearchHits({ wanted }: { wanted: string }) {
+export default function SearchHits({ search: { hits, failed } }: { search: SearchResult }) {
   const strings = useStrings();
-  const { hits, failed } = useTextSearch(wanted);
   if (failed) return <p className="p-2 text-small text-faint">{strings.searchFailed}</p>;
   if (hits.length === 0) return null;
   return (

@@ -16,6 +16,7 @@ import { lazy, Suspense, useState } from "react";
 import { Threads } from "@/features/threads/Threads";
 import { useStrings } from "@/i18n/context";
 import { useFeature } from "@/state/server";
+import { useTextSearch } from "@/state/useTextSearch";
 import { commandKey } from "@/ui/dom/commandKey";
 import { IconButton } from "@/ui/IconButton";
 
@@ -29,6 +30,7 @@ export function ThreadList() {
   const strings = useStrings();
   const [wanted, setWanted] = useState("");
   const [archived, setArchived] = useState(false);
+  const search = useTextSearch(wanted);
   const hasSkills = useFeature("skills");
   const hasMemory = useFeature("memory");
   const hasTools = useFeature("mcp");
@@ -63,10 +65,10 @@ export function ThreadList() {
           <ProjectFolders />
         </Suspense>
       )}
-      <Threads wanted={wanted} archived={archived}>
+      <Threads wanted={wanted} archived={archived} hasHits={search.hits.length > 0}>
         {wanted !== "" && (
           <Suspense>
-            <SearchHits wanted={wanted} />
+            <SearchHits search={search} />
           </Suspense>
         )}
       </Threads>

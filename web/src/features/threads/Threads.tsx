@@ -8,7 +8,6 @@ import { ThreadRow } from "@/features/threads/ThreadRow";
 import { useStrings } from "@/i18n/context";
 import { useActions } from "@/state/context";
 import { type Thread, useThreads } from "@/state/threadList";
-import { useTextSearch } from "@/state/useTextSearch";
 import { Button } from "@/ui/Button";
 import { focusComposer } from "@/ui/dom/composerFocus";
 import { useMedia } from "@/ui/dom/useMedia";
@@ -18,11 +17,13 @@ interface Props {
   /** Title filter. */
   readonly wanted: string;
   readonly archived: boolean;
+  /** Messages match the filter. */
+  readonly hasHits: boolean;
   /** Content after the list. */
   readonly children: ReactNode;
 }
 
-export function Threads({ wanted, archived, children }: Props) {
+export function Threads({ wanted, archived, hasHits, children }: Props) {
   const strings = useStrings();
   const actions = useActions();
   const [area, setArea] = useState<HTMLDivElement | null>(null);
@@ -30,7 +31,6 @@ export function Threads({ wanted, archived, children }: Props) {
   const threads = useThreads();
   const listed = threads.phase === "ready" ? threads.value : NOTHING;
   const rows = useMemo(() => rowsOf(listed, wanted, archived), [listed, wanted, archived]);
-  const { hits } = useTextSearch(wanted);
   // Load more if no loaded thread is visible.
   useMoreAtEnd(threads.phase === "ready" && rows.length === 0);
   let body: ReactNode;
@@ -56,7 +56,7 @@ export function Threads({ wanted, archived, children }: Props) {
             {strings.startThread}
           </Button>
         </EmptyState>
-      ) : hits.length > 0 ? null : (
+      ) : hasHits ? null : (
         <p className="p-2 text-small text-faint">{wanted === "" ? nothing : strings.noMatchingTitles}</p>
       );
   } else body = <Rows rows={rows} area={area} />;

@@ -68,12 +68,12 @@ function Verification() {
 function Entries() {
   const strings = useAuditStrings();
   const { accounts } = useServer();
-  const [group, setGroup] = useState<AuditGroup>("");
+  const [group, setGroup] = useState<AuditGroup>("all");
   const [person, setPerson] = useState("");
   const users = useQuery({ queryKey: ["users"], queryFn: accounts.users, retry: false });
   const entries = useInfiniteQuery({
     queryKey: ["audit", group, person],
-    queryFn: ({ pageParam }) => accounts.audit(group, person, pageParam),
+    queryFn: ({ pageParam }) => accounts.audit(group === "all" ? "" : group, person, pageParam),
     initialPageParam: null as number | null,
     getNextPageParam: (page) => page.next,
     retry: false,
