@@ -161,16 +161,20 @@ test("the palette finds threads and commands with the keyboard", async () => {
   await screen.findByRole("link", { name: "Rome by train" });
   await userEvent.keyboard("{Control>}k{/Control}");
   const field = await screen.findByRole("combobox", { name: "Command palette" });
-  await userEvent.type(field, "rome{Enter}");
+  await userEvent.type(field, "rome");
+  await screen.findByRole("option", { name: /Rome by train/ }); // the choices are loaded with the first use
+  await userEvent.keyboard("{Enter}");
   expect(paths).toEqual(["/threads/t1"]);
 
   await userEvent.keyboard("{Control>}k{/Control}");
-  await userEvent.type(await screen.findByRole("combobox"), "theme{ArrowDown}{ArrowDown}{Enter}");
+  await userEvent.type(await screen.findByRole("combobox"), "theme");
+  expect(await screen.findAllByRole("option")).toHaveLength(3);
+  await userEvent.keyboard("{ArrowDown}{ArrowDown}{Enter}");
   expect(saved()?.theme).toBe("dark");
 
   await userEvent.keyboard("{Control>}k{/Control}");
   await userEvent.type(await screen.findByRole("combobox"), "no such thing");
-  expect(screen.getByText("No results")).toBeTruthy();
+  expect(await screen.findByText("No results")).toBeTruthy();
 });
 
 test("the open thread is marked in the list, none on other views", async () => {
