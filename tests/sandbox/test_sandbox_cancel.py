@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -16,6 +17,7 @@ from deerflow.config.sections.sandbox import SandboxConfig, ToolboxConfig
 from deerflow.domain.errors import SandboxError
 from deerflow.domain.sandbox import Sandbox
 from deerflow.sandbox.local import LocalSandboxProvider
+from deerflow.sandbox.local.launcher import client
 from deerflow.sandbox.sandbox_provider import HostContext
 from tests.sandbox.processes import find_processes, find_survivors, make_marker, wait_for_processes
 
@@ -35,6 +37,7 @@ import asyncio, sys
 from pathlib import Path
 from deerflow.config.sections.sandbox import SandboxConfig, ToolboxConfig
 from deerflow.sandbox.local import LocalSandboxProvider
+from deerflow.sandbox.local.launcher import client
 from deerflow.sandbox.sandbox_provider import HostContext
 
 async def main(home, seconds):
@@ -193,6 +196,30 @@ async def test_cancelling_during_launcher_start_leaves_no_processes(sandbox: San
             await sandbox.execute_command("true")
         assert (await sandbox.execute_command("echo well")).output == "well\n"
     assert len(list_launchers()) == 1
+
+
+async def test_a_launcher_that_exits_before_its_first_packet_is_a_named_error(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawn = client.spawn_launcher
+
+    def spawn_and_kill(connection: int) -> "subprocess.Popen[bytes]":
+        process = spawn(connection)
+        process.kill()
+        process.wait()
+        return process
+
+    for pid in list_launchers():
+        os.kill(pid, signal.SIGKILL)
+    with monkeypatch.context() as patched:
+        patched.setattr(client, "spawn_launcher", spawn_and_kill)
+        async with asyncio.timeout(15):
+            with suppress(SandboxError):  # the first to notice that the last one is gone
+                await sandbox.execute_command("true")
+            with pytest.raises(SandboxError, match="did not start"):
+                await sandbox.execute_command("true")
+    async with asyncio.timeout(15):
+        assert (await sandbox.execute_command("echo well")).output == "well\n"
 
 
 @pytest.mark.slow

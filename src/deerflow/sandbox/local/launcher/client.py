@@ -25,6 +25,7 @@ MAX_PACKET = 1 << 20
 SEND_BUFFER = 4 << 20
 TOO_LONG = "the command is too long; write it to a file and run that"
 KILL_FAILED = "a command could not be killed; see the log of the server"
+NOT_STARTED = "the process that starts commands did not start"
 LAUNCHER_EXITED = "the process that starts commands has exited; call the tool again"
 
 
@@ -263,11 +264,17 @@ class LauncherClient:
         if self._process is not None:  # its connection was lost
             await asyncio.to_thread(wait_for_exit, self._process)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
-            self._process = await asyncio.to_thread(spawn_launcher, theirs.fileno())
-        ours.send(json.dumps({**self._settings, "staging_dir": str(self._staging_dir)}).encode())
-        ours.setblocking(False)
+        try:
+            with theirs:
+                ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+                self._process = await asyncio.to_thread(spawn_launcher, theirs.fileno())
+            ours.send(json.dumps({**self._settings, "staging_dir": str(self._staging_dir)}).encode())
+            ours.setblocking(False)
+        except BaseException as problem:
+            ours.close()
+            if isinstance(problem, OSError):  # no process could be created, or it has exited already
+                raise SandboxError(NOT_STARTED) from problem
+            raise
         ready = self._pending[0] = asyncio.get_running_loop().create_future()
         self._socket = ours
         asyncio.get_running_loop().add_reader(ours, self._receive)
@@ -276,7 +283,7 @@ class LauncherClient:
                 await ready
         except (TimeoutError, SandboxError):
             self._disconnect()
-            raise SandboxError("the process that starts commands did not start") from None
+            raise SandboxError(NOT_STARTED) from None
 
     def _receive(self) -> None:
         if self._socket is None:
