@@ -98,7 +98,7 @@ class IsolatedRunner:
             profile.options(share_network=namespace is not None or policy.mode == "full", env=env),
             profile.binds(confine_mounts(self._mounts, spec.confinement)),
             profile.trailing_options(spec.cwd),
-            self._isolation.groups.procs_files(self._id),
+            await self._isolation.groups.open(self._id),
             self._isolation.resource_limits(counts_processes=namespace is not None),
             namespace,
         )
@@ -115,7 +115,7 @@ class IsolatedRunner:
         for network in self._networks.values():
             await network.aclose()
         self._networks.clear()
-        self._isolation.groups.close(self._id)
+        await self._isolation.groups.close(self._id)
 
     async def _open_network(self, policy: NetworkPolicy) -> int | None:
         """Return the id of the shared network namespace, or None if the command does not use one."""

@@ -262,22 +262,25 @@ async def start_isolated(
     if spec.network == "public" and isolation.can_share_network:
         network = ThreadNetwork(PUBLIC_INTERNET, isolation.launcher, isolation.egress)
     group = f"service-{sha256(os.urandom(16)).hexdigest()[:16]}"
-    namespace = await network.open() if network is not None else None
-    isolated = replace(
-        build_command(spec, command, isolation, profile, namespace),
-        binds=[*profile.binds(mounts), *((str(each), str(each), "--ro-bind") for each in needed)],
-        cgroups=isolation.groups.procs_files(group),
-    )
-    streams = await open_streams()
     try:
-        running = await isolation.launcher.start(isolated, streams.theirs)
+        namespace = await network.open() if network is not None else None
+        isolated = replace(
+            build_command(spec, command, isolation, profile, namespace),
+            binds=[*profile.binds(mounts), *((str(each), str(each), "--ro-bind") for each in needed)],
+            cgroups=await isolation.groups.open(group),
+        )
+        streams = await open_streams()
+        try:
+            running = await isolation.launcher.start(isolated, streams.theirs)
+        except BaseException:
+            streams.close()
+            raise
+        finally:
+            streams.close_theirs()
     except BaseException:
-        streams.close()
-        isolation.groups.close(group)
+        await isolation.groups.close(group)
         await close_network(network)
         raise
-    finally:
-        streams.close_theirs()
 
     async def stop() -> ExitStatus:
         try:
@@ -285,7 +288,7 @@ async def start_isolated(
             return await isolation.launcher.stop(running)
         finally:
             streams.close()
-            isolation.groups.close(group)
+            await isolation.groups.close(group)
             await close_network(network)
             await clean_up()
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,24 +57,31 @@ class Cgroups:
         for tree in self.controllers.trees:
             for group in tree.glob(f"{PREFIX}*"):
                 if has_exited("-".join(group.name.removeprefix(PREFIX).split("-")[:2])):
-                    remove_group(group)
+                    remove_groups([group])
 
-    def procs_files(self, sandbox_id: str) -> list[str]:
-        """Return the files that add a process to the group of a sandbox, which is created if missing."""
-        return [str(group / "cgroup.procs") for group in self._groups(sandbox_id)]
+    async def open(self, sandbox_id: str) -> list[str]:
+        """Return the files that add a process to the group of a sandbox, which is created if missing.
 
-    def close(self, sandbox_id: str) -> None:
+        Creating and removing groups waits for all other changes of groups on the machine, so a thread does it.
+        """
+        groups = {tree: self._group(tree, sandbox_id) for tree in self.controllers.trees}
+        if not all(group.exists() for group in groups.values()):
+            await asyncio.to_thread(self._create, groups)
+        return [str(group / "cgroup.procs") for group in groups.values()]
+
+    async def close(self, sandbox_id: str) -> None:
         """Remove the group of a sandbox after its commands have exited."""
-        for tree in self.controllers.trees:
-            remove_group(tree / f"{self._prefix}-{sandbox_id}")
+        groups = [group for tree in self.controllers.trees if (group := self._group(tree, sandbox_id)).exists()]
+        if groups:
+            await asyncio.to_thread(remove_groups, groups)
 
-    def _groups(self, sandbox_id: str) -> Iterator[Path]:
-        for tree in self.controllers.trees:
-            group = tree / f"{self._prefix}-{sandbox_id}"
-            if not group.exists():
-                group.mkdir()
-                self._limit(tree, group)
-            yield group
+    def _group(self, tree: Path, sandbox_id: str) -> Path:
+        return tree / f"{self._prefix}-{sandbox_id}"
+
+    def _create(self, groups: Mapping[Path, Path]) -> None:
+        for tree, group in groups.items():
+            group.mkdir(exist_ok=True)
+            self._limit(tree, group)
 
     def _limit(self, tree: Path, group: Path) -> None:
         memory = str(self._limits.memory_mb * MB)
@@ -89,10 +96,11 @@ class Cgroups:
             write_limit(group / "pids.max", str(self._limits.processes))
 
 
-def remove_group(group: Path) -> None:
-    """Remove a group unless it has processes."""
-    with suppress(OSError):
-        group.rmdir()
+def remove_groups(groups: Sequence[Path]) -> None:
+    """Remove groups unless they have processes."""
+    for group in groups:
+        with suppress(OSError):
+            group.rmdir()
 
 
 def write_limit(file: Path, value: str) -> None:
