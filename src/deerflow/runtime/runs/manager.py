@@ -24,7 +24,7 @@ from deerflow.persistence.engine.database import Database
 from deerflow.persistence.queries import runs as run_rows
 from deerflow.persistence.queries.events import LoggedEvent, do_nothing, read_earlier_changes
 from deerflow.persistence.queries.threads import find_thread
-from deerflow.persistence.queries.transactions import RunFinish, accept_run, finish_run
+from deerflow.persistence.queries.transactions import AdmissionChange, RunFinish, accept_run, admit_alone, finish_run
 from deerflow.runtime.background import BackgroundTasks, shield_until_done
 from deerflow.runtime.journal.journal import Journal
 from deerflow.runtime.journal.serialization import to_json
@@ -77,8 +77,12 @@ class RunManager:
         self._is_closing = False
         self._is_closed = False
 
-    async def create_or_reject(self, request: RunRequest, who: Principal) -> RunRecord:
+    async def create_or_reject(
+        self, request: RunRequest, who: Principal, also: AdmissionChange = admit_alone
+    ) -> RunRecord:
         """Accept a run. When this returns, the run is recorded and is active or pending.
+
+        `also` is part of the transaction that records it.
 
         Raises:
             Conflict: the thread has an active run and this one may not wait.
@@ -105,6 +109,7 @@ class RunManager:
                 may_create_thread=request.create_thread,
                 decisions=decisions,
                 max_busy_threads=await self._hooks.check_quota(who.user_id),
+                also=also,
             )
         )
         if not admission.is_new:
