@@ -110,10 +110,10 @@ async def conclude(harness: Harness, who: Principal, run: RunRecord, view: Answe
         answer = view.reader.answer
         failed = translate(language, "failed", reason=reason)
         return FinalAnswer(f"{answer}\n\n{failed}" if answer else failed, view.files)
-    if run.status is RunStatus.INTERRUPTED:
+    thread = await harness.threads.get(run.thread_id, who)
+    if run.status is RunStatus.INTERRUPTED and thread.waits_for is None:
         stopped = translate(language, "stopped")
         return FinalAnswer(f"{view.text}\n\n{stopped}" if view.text else stopped, view.files)
-    thread = await harness.threads.get(run.thread_id, who)
     question = None
     if thread.waits_for == "approval":
         state = await harness.threads.state(run.thread_id, who)
