@@ -196,6 +196,7 @@ def drop_projects(connection: sqlite3.Connection) -> None:
 def drop_account_tables(connection: sqlite3.Connection) -> None:
     """Remove the tables that migrations from 0023 on create."""
     for later in (
+        *("channel_outbox", "channel_inbound", "channel_chats", "channel_codes", "channel_people"),
         *("login_attempts", "passkeys", "identities"),
         *("daily_spending", "user_quotas"),
         *("user_deletions", "audit_head", "audit_entries"),
