@@ -203,7 +203,7 @@ async def open_runs(
     database, metrics = core.database, core.metrics
     async with AsyncExitStack() as stack:
         process, liveness, bridge = await stack.enter_async_context(join_processes(core))
-        journal = Journal(database, bridge)
+        journal = Journal(database, bridge, core.quotas.turns.monitor.note_write)
         stack.push_async_callback(journal.aclose)
         tracers = await stack.enter_async_context(open_langsmith(core.source.current.environment))
         hooks = RunServices(core, resources, extraction, bridge, tracers)

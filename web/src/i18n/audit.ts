@@ -57,6 +57,10 @@ export const auditStringsEn = {
     cause: "cause",
     identity: "identity",
     passkey: "passkey",
+    method: "by",
+    provider: "provider",
+    issuer: "issuer",
+    problem: "problem",
   } as Record<string, string>,
   outcomes: {
     failure: "failed",
@@ -143,6 +147,10 @@ export const auditStringsZh: typeof auditStringsEn = {
     cause: "起因",
     identity: "登录身份",
     passkey: "通行密钥",
+    method: "方式",
+    provider: "提供方",
+    issuer: "签发者",
+    problem: "问题",
   },
   outcomes: { failure: "失败", approve: "已批准", reject: "已拒绝", edit: "已修改", respond: "已回复" },
   kinds: {
