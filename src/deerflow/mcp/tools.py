@@ -173,7 +173,9 @@ def make_caller(name: str, address: ServerAddress, info: McpToolInfo, sessions: 
         run = find_run_context(runtime.context)
         if run is None:
             raise McpServerError(f"{name} can be used in a run of this server only")
-        own = replace(address, user_id=run.user_id, thread_id=run.thread_id)
+        # Programs work in the folders of the thread; at remote servers, people have logins of their own.
+        person = run.owner if address.config.type == "stdio" else run.user_id
+        own = replace(address, user_id=person, thread_id=run.thread_id)
         call_id = runtime.tool_call_id or ""
         progress = ToolProgress(runtime.stream_writer, call_id, name)
         restored = restore_escaped(arguments, originals) if originals else arguments
