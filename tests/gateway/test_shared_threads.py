@@ -55,7 +55,7 @@ async def test_a_person_reads_what_is_shared_for_reading_and_cannot_write(tmp_pa
         assert (await people.eve.get("/api/threads/t")).status_code == 404
 
 
-async def test_a_shared_thread_is_listed_apart_from_ones_own(tmp_path: Path) -> None:
+async def test_a_shared_thread_is_not_listed_with_the_threads_of_the_person(tmp_path: Path) -> None:
     async with open_people(tmp_path) as people:
         await people.share(access="write")
         shared = (await people.bob.get("/api/shared-with-me")).json()

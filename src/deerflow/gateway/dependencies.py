@@ -65,12 +65,12 @@ OWNER_ONLY = "only the owner of the thread can do this"
 
 
 async def find_thread_access(request: Request, harness: HarnessDep, user: CurrentUser) -> ThreadAccess | None:
-    """Return the right of the current user to the thread in the path, if it is somebody else's and shared with them.
+    """Return the right of the current user to the thread in the path, if its owner shares it with them.
 
     It is read again while the request is open: a stream ends when the grant does.
     """
     if get_credential(request) is None and user == LOCAL_USER:
-        return None  # without a login, there is nobody to share with
+        return None  # without a login, there are no other people
     find = partial(harness.resources.grants.find_thread_access, request.path_params["thread_id"], user)
     found = await find()
     guard: GuardedRequest | None = request.scope.get(GUARD)

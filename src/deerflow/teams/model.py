@@ -67,7 +67,7 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class ThreadAccess:
-    """Right of a person to the thread of somebody else."""
+    """Right of a person to the thread of another person."""
 
     owner: str
     access: Access

@@ -156,11 +156,11 @@ def put_member(
 
 
 def remove_member(connection: Connection, team_id: str, user_id: str, member: str, *, is_admin: bool) -> None:
-    """Remove a member, and what the member has shared with the team. Everybody may leave.
+    """Remove a member, and what the member has shared with the team. Every member may leave.
 
     Raises:
         NotFound: There is no such team or member.
-        Forbidden: The person who asks is a member only, and removes somebody else.
+        Forbidden: The person who asks is a member only, and removes another person.
         Conflict: The team would have no owner.
     """
     if member == user_id:
@@ -211,7 +211,7 @@ def match_resource(resource: SharedResource) -> ColumnElement[bool]:
 
 
 def list_grants(connection: Connection, resource: SharedResource) -> Sequence[Grant]:
-    """Return the grants of a thing, oldest first; raises `NotFound` for a thread of somebody else."""
+    """Return the grants of a thing, oldest first; raises `NotFound` for a thread of another person."""
     check_thread(connection, resource)
     name = func.coalesce(accounts.c.email, teams.c.name).label("name")
     columns = (grants.c[each] for each in ("grant_id", "access", "created_at", "user_id", "team_id"))
@@ -231,7 +231,7 @@ def put_grant(connection: Connection, resource: SharedResource, to: Grantee, acc
     """Share a thing, or change the access of a person or team that it is shared with.
 
     Raises:
-        NotFound: The thread belongs to somebody else, or the owner is not a member of the team.
+        NotFound: The thread belongs to another person, or the owner is not a member of the team.
         Conflict: There are no accounts, the person is the owner, or the thing has too many grants.
     """
     check_account(connection, resource.owner)
@@ -294,7 +294,7 @@ FIND_THREAD_ACCESS = (
 
 
 def find_thread_access(connection: Connection, thread_id: str, user_id: str) -> ThreadAccess | None:
-    """Return the right of a person to the thread of somebody else, the strongest of several; None if there is none."""
+    """Return the right of a person to the thread of another person, the strongest of several; None if there is none."""
     row = connection.execute(FIND_THREAD_ACCESS, {"thread": thread_id, "person": user_id}).first()
     return None if row is None else ThreadAccess(row.owner, row.access)
 

@@ -100,11 +100,11 @@ class TeamService:
         return await self.database.write(recorded(change, event))
 
     async def remove_member(self, team_id: str, member: str, who: Principal) -> None:
-        """Remove a member with what they share with the team; everybody may leave.
+        """Remove a member with what they share with the team; every member may leave.
 
         Raises:
             NotFound: There is no such team or member.
-            Forbidden: The person who asks is a member only, and removes somebody else.
+            Forbidden: The person who asks is a member only, and removes another person.
             Conflict: The team would have no owner.
         """
         remove = partial(rows.remove_member, team_id=team_id, user_id=who.user_id, member=member)
@@ -122,14 +122,14 @@ class GrantService:
     now: Callable[[], datetime] = partial(datetime.now, UTC)
 
     async def list(self, resource: SharedResource) -> Sequence[Grant]:
-        """Return the grants of a thing, oldest first; raises `NotFound` for a thread of somebody else."""
+        """Return the grants of a thing, oldest first; raises `NotFound` for a thread of another person."""
         return await self.database.read(partial(rows.list_grants, resource=resource))
 
     async def share(self, resource: SharedResource, to: Grantee, access: Access) -> Grant:
         """Share a thing, or change the access of a person or team that it is shared with.
 
         Raises:
-            NotFound: The thread belongs to somebody else, or the owner is not a member of the team.
+            NotFound: The thread belongs to another person, or the owner is not a member of the team.
             Conflict: There are no accounts, the person is the owner, or the thing has too many grants.
         """
         change = partial(rows.put_grant, resource=resource, to=to, access=access, now=self.now())
@@ -146,7 +146,7 @@ class GrantService:
         await self.on_change()
 
     async def find_thread_access(self, thread_id: str, who: Principal) -> ThreadAccess | None:
-        """Return the right of a person to the thread of somebody else; None if there is none."""
+        """Return the right of a person to the thread of another person; None if there is none."""
         query = partial(rows.find_thread_access, thread_id=thread_id, user_id=who.user_id)
         return await self.database.look_up(query)
 

@@ -9,7 +9,7 @@ const ROLES = { owner: "Owner", member: "Member" };
 export const teamStringsEn = {
   people: "People and teams",
   peopleHint:
-    "Whoever can write starts runs at their own cost. They see the files of the thread and its project, and your skills.",
+    "People who can write start runs at their own cost. They see the files of the thread and its project, and your skills.",
   with: "Share with",
   person: "A person",
   email: "E-mail address",

@@ -282,7 +282,7 @@ class GuardedRequest:
         self.is_revoked = False
         self.on_close: Callable[[], object] = lambda: None
         self.check_access: Callable[[], Awaitable[bool]] | None = None
-        """Tells whether a thread of somebody else is still shared with the person; set if the request is for one."""
+        """Tells whether a thread of another person is still shared with the person; set if the request is for one."""
         self._refusal: tuple[int, str, str, Mapping[str, str]] = (401, "Unauthorized", INVALID, CHALLENGE)
         self._receive = receive
         self._waiting: set[asyncio.Task[object]] = set()

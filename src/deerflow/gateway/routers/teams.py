@@ -91,7 +91,7 @@ class GrantInfo(BaseModel):
 
 
 class SharedThreadInfo(BaseModel):
-    """Thread that somebody shares with you."""
+    """Thread that another person shares with you."""
 
     thread: Thread
     access: Access
@@ -150,7 +150,7 @@ async def put_member(team_id: str, body: PutMember, harness: HarnessDep, user: C
 
 @router.delete("/teams/{team_id}/members/{user_id}", status_code=204, summary="Remove a member from a team")
 async def remove_member(team_id: str, user_id: str, harness: HarnessDep, user: CurrentUser) -> None:
-    """Remove a member, whose things are then no longer shared with the team. Everybody may remove themselves."""
+    """Remove a member, whose things are then no longer shared with the team. Every member may leave."""
     await harness.resources.teams.remove_member(team_id, user_id, user)
 
 
@@ -173,7 +173,7 @@ async def list_thread_grants(thread_id: str, harness: HarnessDep, user: ThreadOw
 
 @router.post("/threads/{thread_id}/grants", summary="Share a thread with a person or team")
 async def share_thread_with(thread_id: str, body: PutGrant, harness: HarnessDep, user: ThreadOwner) -> GrantInfo:
-    """Share a thread for reading, or for reading and writing, or change the access of somebody."""
+    """Share a thread for reading, or for reading and writing, or change the access."""
     await harness.threads.get(thread_id, user)
     return await put_grant(harness, SharedResource(user.user_id, "thread", thread_id), body)
 
