@@ -60,7 +60,6 @@ async def test_a_thread_is_shared_with_a_person_and_a_team(tmp_path: Path, visit
             await page.get_by_role("button", name="Add", exact=True).click()
             await expect(page.get_by_role("list", name="Members of Birds")).to_contain_text(BOB)
             assert await serious_violations(page) == []
-            await page.screenshot(path=tmp_path / "teams.png")
 
             await page.goto(server.url)
             await page.get_by_role("link", name="write about herons").click()
@@ -73,7 +72,6 @@ async def test_a_thread_is_shared_with_a_person_and_a_team(tmp_path: Path, visit
             await dialog.get_by_role("button", name="Share", exact=True).click()
             await expect(dialog.get_by_label("Access of Birds")).to_have_value("read")
             assert await serious_violations(page) == []
-            await page.screenshot(path=tmp_path / "share.png")
 
             bob = await visitor.open(f"{server.url}/icon.svg", reduced_motion="reduce", color_scheme=theme)
             await bob.context.add_cookies(cookies)  # type: ignore[arg-type]  # a cookie by its address
@@ -82,7 +80,6 @@ async def test_a_thread_is_shared_with_a_person_and_a_team(tmp_path: Path, visit
             await shared.get_by_role("link", name="write about herons").click()
             await expect(bob.get_by_text("Herons wade.")).to_be_visible()
             assert await serious_violations(bob) == []
-            await bob.screenshot(path=tmp_path / "shared.png")
 
             await dialog.get_by_label(f"Access of {BOB}").select_option("write")
             await expect(dialog.get_by_label(f"Access of {BOB}")).to_have_value("write")

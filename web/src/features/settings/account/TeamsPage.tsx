@@ -145,7 +145,7 @@ function Members({ team }: { team: Team }) {
       {team.role === "owner" && (
         <form onSubmit={submit} className="flex flex-wrap items-end gap-3">
           <Line name={strings.email} value={email} onChange={setEmail} />
-          <Choice<TeamRole> name={strings.access} value={role} options={strings.roles} onChoose={setRole} />
+          <Choice<TeamRole> name={strings.role} value={role} options={strings.roles} onChoose={setRole} />
           <Button type="submit" disabled={add.isPending || email.trim() === ""}>
             {strings.add}
           </Button>
