@@ -79,6 +79,7 @@ async def test_a_thread_is_shared_with_a_person_and_a_team(tmp_path: Path, visit
             shared = bob.get_by_role("region", name="Shared with me")
             await shared.get_by_role("link", name="write about herons").click()
             await expect(bob.get_by_text("Herons wade.")).to_be_visible()
+            await expect(bob.get_by_text(f"Shared by {ANN} · Can read")).to_be_visible()
             assert await serious_violations(bob) == []
 
             await dialog.get_by_label(f"Access of {BOB}").select_option("write")

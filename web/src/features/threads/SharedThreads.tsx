@@ -1,4 +1,4 @@
-/** Threads that others share with the person, in the thread list. */
+/** Threads that others share with the person: in the thread list, and who shares the open one. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
@@ -10,17 +10,33 @@ import { toThread } from "@/state/threadList";
 
 const REFRESH_MS = 20_000;
 
-export default function SharedThreads() {
-  const strings = useStrings();
-  const words = useTeamStrings();
+function useSharedThreads() {
   const { accounts, teams } = useServer();
   const me = useQuery({ queryKey: ["me"], queryFn: accounts.me });
-  const shared = useQuery({
+  return useQuery({
     queryKey: ["shared-with-me"],
     queryFn: teams.sharedThreads,
     enabled: me.data?.login_required === true,
     refetchInterval: REFRESH_MS,
   });
+}
+
+/** Owner and access of a thread, if it is shared with the person. */
+export function SharedNote({ threadId }: { threadId: string }) {
+  const words = useTeamStrings();
+  const found = useSharedThreads().data?.find(({ thread }) => thread.thread_id === threadId);
+  if (found === undefined) return null;
+  return (
+    <p className="truncate text-small text-faint" title={words.sharedBy(found.shared_by)}>
+      {words.sharedBy(found.shared_by)} · {words.accesses[found.access]}
+    </p>
+  );
+}
+
+export default function SharedThreads() {
+  const strings = useStrings();
+  const words = useTeamStrings();
+  const shared = useSharedThreads();
   if (shared.data === undefined || shared.data.length === 0) return null;
   return (
     <section
