@@ -58,6 +58,7 @@ PAGES = {
     "settings": "/settings",
     "account without login": "/account",
     "users without login": "/users",
+    "teams without login": "/teams",
     "audit log without login": "/audit",
     "shared thread": "{shared}",
     "no such page": "/nowhere",
@@ -73,6 +74,7 @@ LOGIN_PAGES = {
     "used link": "/invitation#used",
     "account": "/account",
     "users": "/users",
+    "teams": "/teams",
     "audit log": "/audit",
 }
 ROUTES = Path(__file__).parents[2] / "web/src/app/routes.tsx"
