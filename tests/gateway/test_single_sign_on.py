@@ -175,7 +175,7 @@ async def test_failed_logins_are_in_the_audit_log_with_issuer_and_reason_and_wit
         assert (await admin.get("/api/audit/verify")).json()["is_valid"] is True
 
 
-async def test_an_error_that_anybody_can_write_is_not_recorded(tmp_path: Path) -> None:
+async def test_an_error_that_anyone_can_write_is_not_recorded(tmp_path: Path) -> None:
     async with open_sso(tmp_path) as (server, _, admin):
         for error, shown in (("access_denied", "access_denied"), ("Bearer hunter2", "invalid")):
             browser = server.browser()

@@ -234,7 +234,9 @@ def drop_projects(connection: sqlite3.Connection) -> None:
 
 def drop_account_tables(connection: sqlite3.Connection) -> None:
     """Remove the tables that migrations from 0023 on create."""
+    connection.execute("ALTER TABLE runs DROP COLUMN started_by")
     for later in (
+        *("grants", "team_members", "teams"),
         *("login_attempts", "passkeys", "identities"),
         *("daily_spending", "user_quotas"),
         *("user_deletions", "audit_head", "audit_entries"),

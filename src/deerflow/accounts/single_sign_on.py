@@ -224,7 +224,7 @@ class SingleSignOn:
         if response.iss != metadata.issuer and (is_named or response.iss is not None):
             raise SignOnFailed("the response names another issuer")
         if response.error is not None:
-            code = response.error if ERROR_CODE.fullmatch(response.error) else "invalid"  # anybody can write it
+            code = response.error if ERROR_CODE.fullmatch(response.error) else "invalid"  # anyone can write it
             reason = "denied" if code == "access_denied" else "failed"
             raise SignOnFailed(f"the provider answered with the error {code!r}", reason)
         if not response.code:
