@@ -1,13 +1,24 @@
 """Tests of quotas and of the turns of people."""
 
 import asyncio
+from collections.abc import Callable
 from decimal import Decimal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deerflow.accounts.quotas import BURST_S, LoadMonitor, Quota, TokenBucket, Turns, merge_quota
+from deerflow.accounts.quotas import (
+    BURST_S,
+    MAX_SHARE,
+    MIN_SHARE,
+    SLOW_WRITE_S,
+    LoadMonitor,
+    Quota,
+    TokenBucket,
+    Turns,
+    merge_quota,
+)
 from deerflow.config.sections.server import QuotasConfig
 
 
@@ -115,3 +126,47 @@ async def test_a_person_alone_is_never_limited_by_load() -> None:
     monitor = LoadMonitor()
     monitor.note("ann")
     assert monitor.share > 1000
+
+
+async def watch(monitor: LoadMonitor, write_s: float, until: Callable[[int], bool]) -> list[int]:
+    """Return the share of each person after each measurement, while groups of events take a time to be written."""
+    shares, is_done = list[int](), asyncio.Event()
+
+    def note() -> None:
+        monitor.note_write(write_s)
+        monitor.note("ann")
+        monitor.note("bob")
+        shares.append(monitor.share)
+        if until(len(shares)):
+            is_done.set()
+
+    monitor.on_tick.append(note)
+    monitor.note_write(write_s)
+    monitor.note("ann")
+    monitor.note("bob")
+    async with asyncio.timeout(30):
+        await is_done.wait()
+    monitor.on_tick.remove(note)
+    return shares
+
+
+async def test_people_have_fewer_turns_while_a_busy_server_writes_events_slowly() -> None:
+    used_s = 0.0
+
+    def cpu_clock() -> float:
+        nonlocal used_s
+        used_s += 1000
+        return used_s
+
+    monitor = LoadMonitor(cpu_clock)
+    shares = await watch(monitor, 10 * SLOW_WRITE_S, lambda _: monitor.share == MIN_SHARE)
+    assert shares == sorted(shares, reverse=True) and shares[-1] == MIN_SHARE
+    monitor = LoadMonitor(lambda: 0.0)
+    monitor._share = MIN_SHARE
+    shares = await watch(monitor, 0.0, lambda count: monitor.share > MIN_SHARE)
+    assert shares == sorted(shares)
+
+
+async def test_a_slow_disk_of_an_idle_server_takes_no_turns_away() -> None:
+    monitor = LoadMonitor(lambda: 0.0)
+    assert set(await watch(monitor, 10 * SLOW_WRITE_S, lambda count: count == 5)) == {MAX_SHARE}

@@ -22,6 +22,8 @@ WITHOUT_OWNER = {
     "audit_entries": "the log of the server, for administrators; `actor` and `subject` are the people in it",
     "audit_head": "the end of that log",
     "user_deletions": "people who are being deleted, for the server alone",
+    "teams": "names of teams; reached through their members, or by an administrator",
+    "team_members": "the people of a team; `user_id` is theirs",
     "mcp_pins": "what MCP servers offer, accepted by an admin for everybody",
 }
 WITHOUT_ROWS = {
@@ -46,6 +48,8 @@ OWNER_ARGUMENTS = {
     "origin": "whose model calls they were",
     "events": "of runs this process carries out",
     "file": "a file that the indexer has claimed",
+    "resource": "a thing with its owner, who shares it",
+    "user_id": "the person who asks, in queries of teams and grants: members and grantees",
 }
 BY_ID = {
     "claim_next_run": "the thread of a run that has just ended, or was left by a dead process",
@@ -78,6 +82,8 @@ BY_ID = {
     "redeem_code": "whoever has the code of a user may connect a chat account to them",
     "is_received": "an update a chat platform has sent, which nobody is told",
     "find_owner": "an administrator, who reads a thread with a reason and leaves an entry in the audit log",
+    "read_members": "a team that was found by a member in the same transaction",
+    "lock_team": "the same",
     "claim_user_deletion": "a deletion that a dead process has left",
     "begin_user_deletion": "an account that was deleted in the same transaction",
     "finish_user_deletion": "a deletion this process has carried out",
@@ -155,6 +161,7 @@ FOR_ALL = {
     "merge_log": "puts the file as a whole in order",
     "merge_index": "puts the index as a whole in order",
     "merge_table_index": "the same",
+    "repair_teams": "a deletion has left teams without members or owners",
     "savepoint": "a part of a transaction, whatever is in it",
     "delete_server_tokens": "an admin has removed a server, and with it everybody's logins there",
     "list_login_servers": "names of servers; a server wants to know where people log in",

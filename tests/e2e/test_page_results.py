@@ -15,7 +15,7 @@ from reportlab.pdfgen.canvas import Canvas
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.sandbox.files.mounts import user_data_folder
 from deerflow.testing import ScriptedServer, Stall, calling
-from tests.e2e.support import PHONE, Visitor, send_message, serious_violations, serve_model
+from tests.e2e.support import PHONE, Visitor, check_both_themes, send_message, serious_violations, serve_model
 from tests.office_files import HOSTILE_FILES, OFFICE_FILES, book_of_numbers, book_of_sheets, zip_of
 
 OUTPUTS = "/mnt/user-data/outputs"
@@ -155,13 +155,6 @@ async def test_office_files_and_archives_are_shown_in_the_panel(tmp_path: Path, 
         async with page.expect_download() as started:
             await unknown.get_by_role("link", name="Download", exact=True).click()
         assert (await (await started.value).path()).read_bytes() == b"PAR1"
-
-
-async def check_both_themes(page: Page) -> None:
-    """Check that axe finds nothing in the light and in the dark theme."""
-    for scheme in ("dark", "light"):
-        await page.emulate_media(color_scheme=scheme)
-        assert await serious_violations(page) == [], scheme
 
 
 async def test_sound_is_played_and_files_have_actions(tmp_path: Path, visitor: Visitor) -> None:

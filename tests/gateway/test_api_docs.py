@@ -1,11 +1,13 @@
 """Swagger UI at /api/docs."""
 
+import gc
 import re
+import weakref
 from pathlib import Path
 
 import pytest
 
-from deerflow.gateway.app import DOCS_URL, SWAGGER_FILES
+from deerflow.gateway.app import DOCS_URL, OPENAPI_URL, SWAGGER_FILES, create_app
 from deerflow.testing import ScriptedModel
 from tests.support import OpenHarness, browse
 
@@ -30,3 +32,15 @@ async def test_the_page_and_its_files_are_served_without_external_urls(harness_s
 async def test_other_files_are_not_found(harness_saying: OpenHarness, name: str) -> None:
     async with harness_saying(ScriptedModel.saying()) as harness, browse(harness) as http:
         assert (await http.get(f"{DOCS_URL}/{name}")).status_code == 404
+
+
+async def test_an_application_that_is_not_used_any_more_is_released(harness_saying: OpenHarness) -> None:
+    async with harness_saying(ScriptedModel.saying()) as harness:
+        app = create_app(harness)
+        async with browse(harness, app) as http:
+            for path in (DOCS_URL, f"{DOCS_URL}/init.js", OPENAPI_URL, "/", "/api/threads/t"):
+                await http.get(path)
+        released = weakref.ref(app)
+        del app
+        gc.collect()
+        assert released() is None

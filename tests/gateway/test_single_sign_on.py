@@ -5,12 +5,23 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
 
+from deerflow.accounts.logins import MAX_ADDRESS_FAILURES
 from tests.gateway.account_server import ADMIN, AUTH, PASSWORD, USER, AccountServer, open_account_server, try_login
-from tests.gateway.openid_provider import OpenIdProvider, begin, log_in_there, make_key, problem_of, run_provider, visit
+from tests.gateway.openid_provider import (
+    CLIENT_SECRET,
+    OpenIdProvider,
+    begin,
+    log_in_there,
+    make_key,
+    problem_of,
+    run_provider,
+    visit,
+)
 
 
 @asynccontextmanager
@@ -135,6 +146,55 @@ async def test_accounts_and_roles_of_a_provider_are_in_the_audit_log(tmp_path: P
         kinds = [each["kind"] for each in reversed(entries)]
         assert kinds == ["account.created", "account.login", "account.changed", "account.login"]
         assert entries[1]["details"] == {"role": "admin", "cause": "groups"}
+
+
+async def list_failures(admin: httpx.AsyncClient) -> list[dict[str, Any]]:
+    entries = (await admin.get("/api/audit", params={"kind": "account.login", "limit": 500})).json()["entries"]
+    return [each for each in entries if each["outcome"] == "failure"]
+
+
+async def test_failed_logins_are_in_the_audit_log_with_issuer_and_reason_and_without_secrets(tmp_path: Path) -> None:
+    async with open_sso(tmp_path, allowed_groups=["staff"]) as (server, provider, admin):
+        issued = list[str]()
+        provider.answer_token = lambda tokens: issued.append(tokens["id_token"])
+        provider.claims = {"groups": ["visitors"]}
+        assert problem_of(await log_in_there(server.browser())) == "not-allowed"
+        url, browser = f"{AUTH}/callback/company", server.browser()
+        secrets = {"state": "hunter2-state", "code": "hunter2-code", "error": "hunter2 error"}
+        assert problem_of(await browser.get(url, params=secrets)) == "expired"
+        unknown, excluded = await list_failures(admin)
+        assert [unknown["actor"], unknown["subject"], excluded["subject"]] == [None, None, None]
+        assert [each["details"]["reason"] for each in (unknown, excluded)] == ["expired", "not-allowed"]
+        expected = {"method": "single sign-on", "provider": "company", "issuer": provider.url}
+        for entry in (unknown, excluded):
+            assert expected.items() <= entry["details"].items()
+            assert set(entry["details"]) == {*expected, "reason", "problem", "address"}
+        written = f"{unknown}{excluded}"
+        (token,) = issued
+        assert all(secret not in written for secret in ("hunter2", CLIENT_SECRET, *token.split(".")))
+        assert (await admin.get("/api/audit/verify")).json()["is_valid"] is True
+
+
+async def test_an_error_that_anyone_can_write_is_not_recorded(tmp_path: Path) -> None:
+    async with open_sso(tmp_path) as (server, _, admin):
+        for error, shown in (("access_denied", "access_denied"), ("Bearer hunter2", "invalid")):
+            browser = server.browser()
+            given = parse_qs(urlsplit(await begin(browser)).query)
+            parameters = {"state": given["state"][0], "iss": given["iss"][0], "error": error}
+            answer = await browser.get(f"{AUTH}/callback/company", params=parameters)
+            assert problem_of(answer) == ("denied" if shown == "access_denied" else "failed")
+            newest, *_ = await list_failures(admin)
+            assert newest["details"]["problem"] == f"the provider answered with the error {shown!r}"
+
+
+async def test_failed_logins_of_one_network_do_not_fill_the_audit_log(tmp_path: Path) -> None:
+    async with open_sso(tmp_path) as (server, _, admin):
+        browser = server.browser()
+        for number in range(MAX_ADDRESS_FAILURES + 5):
+            await browser.get(f"{AUTH}/callback/company", params={"state": f"unknown-{number}"})
+        assert len(await list_failures(admin)) == MAX_ADDRESS_FAILURES
+        # Logins with a password are counted by themselves.
+        assert (await try_login(server.browser(), ADMIN, PASSWORD)).status_code == 200
 
 
 async def test_linked_and_removed_identities_are_in_the_audit_log(tmp_path: Path) -> None:

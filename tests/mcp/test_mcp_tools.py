@@ -6,10 +6,12 @@ import httpx
 import pytest
 from mcp.types import AudioContent, CallToolResult, EmbeddedResource, ImageContent, TextContent, TextResourceContents
 
+from deerflow.config.sections.extensions import McpServerConfig
+from deerflow.domain.context import RunContext
 from deerflow.domain.errors import DeerFlowError
-from deerflow.mcp.session.calls import MAX_IMAGES, Elicitation, ElicitationReply, to_result
+from deerflow.mcp.session.calls import MAX_IMAGES, Elicitation, ElicitationReply, ServerAddress, to_result
 from deerflow.mcp.session.transports import BoundedStream
-from deerflow.mcp.tools import build_interrupt, make_tool_name, parse_reply
+from deerflow.mcp.tools import address_run, build_interrupt, make_tool_name, parse_reply
 
 FORM = Elicitation(
     "?", {"properties": {"n": {"type": "integer"}, "c": {"enum": ["red", "blue"]}, "d": {"default": "x"}}}
@@ -47,6 +49,14 @@ def test_fields_without_an_answer_are_not_made_up() -> None:
     assert parse_reply(form, {"decisions": [edited]}) == ElicitationReply("accept", {"name": "Ada", "colour": "red"})
     complete = Elicitation("?", {"properties": {"colour": {"default": "red"}}, "required": ["colour"]})
     assert "approve" in build_interrupt("t", complete)["review_configs"][0]["allowed_decisions"]
+
+
+def test_a_run_in_the_thread_of_another_person_uses_the_logins_of_the_person_who_starts_it() -> None:
+    run = RunContext("t", "r", "bob", None, None, thread_owner="ann")  # type: ignore[arg-type]  # neither is used
+    remote = McpServerConfig(type="http", url="https://example.org/mcp")
+    program = McpServerConfig(type="stdio", command="notes")
+    users = [address_run(ServerAddress("s", config, "key", "", None), run).user_id for config in (remote, program)]
+    assert users == ["bob", "ann"], "programs work in the folders of the thread"
 
 
 def test_results_are_limited() -> None:

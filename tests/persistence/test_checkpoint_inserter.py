@@ -215,6 +215,37 @@ async def test_a_refused_row_affects_no_other_and_fails_its_run(
     assert list_rows(other) == [1, 2, 3, 4, 5]
 
 
+async def test_a_row_that_a_thread_cannot_write_affects_no_other_and_fails_its_run(
+    inserter: CheckpointInserter, other: sqlite3.Connection
+) -> None:
+    await inserter.insert(row(1))
+    size = module.MAX_BYTES_ON_LOOP + 1
+    for number, run_id in ((2, "a"), (1, "b"), (3, "c")):
+        inserter.add(row(number, size), run_id=run_id)
+    await inserter.flush()
+    assert list_rows(other) == [1, 2, 3]
+    with pytest.raises(sqlite3.IntegrityError):
+        inserter.add(row(4), run_id="b")
+
+
+async def test_rows_that_wait_for_a_thread_are_written_in_one_transaction(
+    inserter: CheckpointInserter, other: sqlite3.Connection
+) -> None:
+    seen = set[int]()
+    other.execute("BEGIN IMMEDIATE")
+    for number in range(20):
+        inserter.add(row(number, module.MAX_BYTES_ON_LOOP // 10))
+    writing = asyncio.create_task(inserter.flush())
+    await asyncio.sleep(0)
+    other.execute("COMMIT")
+    async with asyncio.timeout(30):
+        while not writing.done():
+            seen.add(len(list_rows(other)))
+            await asyncio.sleep(0)
+        await writing
+    assert list_rows(other) == list(range(20)) and seen <= {0, 20}
+
+
 async def test_a_row_that_is_written_at_once_raises_if_it_was_refused(inserter: CheckpointInserter) -> None:
     await inserter.insert(row(1))
     with pytest.raises(sqlite3.IntegrityError):

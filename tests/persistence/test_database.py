@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+import threading
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -132,6 +133,44 @@ async def test_appends_while_the_file_is_locked(tmp_path: Path) -> None:
     assert [event.seq for event in found] == [1, 2]
 
 
+async def test_a_large_group_of_writes_gives_way_to_events(tmp_path: Path) -> None:
+    """The events of one person do not wait for everything that another has asked for at the same moment."""
+    order = list[str]()
+    begun, appending = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def write(connection: Connection, name: str) -> str:
+        loop.call_soon_threadsafe(begun.set)
+        assert appending.wait(10)
+        connection.exec_driver_sql("INSERT INTO written VALUES (?)", (name,))
+        return name
+
+    def read_order(connection: Connection) -> list[str]:
+        return list(connection.exec_driver_sql("SELECT name FROM written ORDER BY rowid").scalars())
+
+    async with open_database(tmp_path / "d.db") as database, asyncio.timeout(30):
+        await database.write(add_thread("t"))
+        await database.write(lambda connection: connection.exec_driver_sql(RUN))
+        await database.write(lambda connection: connection.exec_driver_sql("CREATE TABLE written (name TEXT)"))
+        await database.write(
+            lambda connection: connection.exec_driver_sql(
+                "CREATE TRIGGER note_events AFTER INSERT ON run_events BEGIN INSERT INTO written VALUES ('event'); END"
+            )
+        )
+        names = [f"write-{number}" for number in range(50)]
+        writes = asyncio.gather(*(database.write(partial(write, name=name)) for name in names))
+        await begun.wait()
+        event = LoggedEvent("r", RunEvent(1, "custom", b"{}"), datetime.now(UTC))
+        append = asyncio.create_task(database.append([event]))
+        await asyncio.sleep(0)
+        appending.set()
+        await append
+        assert list(await writes) == names
+        order = await database.read(read_order)
+    assert order[0] == "write-0" and order.index("event") == 1
+    assert [name for name in order if name != "event"] == names
+
+
 async def test_migrates_several_new_databases_at_once(tmp_path: Path) -> None:
     async def version_of(file: Path) -> str | None:
         async with open_database(file) as database:
@@ -195,8 +234,10 @@ def drop_projects(connection: sqlite3.Connection) -> None:
 
 def drop_account_tables(connection: sqlite3.Connection) -> None:
     """Remove the tables that migrations from 0023 on create."""
+    connection.execute("ALTER TABLE runs DROP COLUMN started_by")
     for later in (
         *("channel_outbox", "channel_inbound", "channel_chats", "channel_codes", "channel_people"),
+        *("grants", "team_members", "teams"),
         *("login_attempts", "passkeys", "identities"),
         *("daily_spending", "user_quotas"),
         *("user_deletions", "audit_head", "audit_entries"),

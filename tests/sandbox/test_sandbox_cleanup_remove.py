@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from deerflow.sandbox.local import usage
 from deerflow.sandbox.local.usage import remove_folder
 
 
@@ -38,6 +39,33 @@ def test_keeps_link_targets(tmp_path: Path) -> None:
 def test_ignores_a_missing_folder(tmp_path: Path) -> None:
     remove_folder(tmp_path / "none")
     remove_folder(tmp_path / "none" / "below")
+
+
+def test_deletes_the_rest_when_others_delete_parts_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deletion of a person and those of their threads and projects meet after a restart."""
+    folder = tmp_path / "person"
+    for name in ("skills/one", "threads/t", "threads/u", "projects/p"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "file").write_text(name)
+    unlink, flatten = os.unlink, usage.flatten_folder
+    vanished = iter([folder / "threads" / "t", folder / "projects" / "p"])
+
+    def flatten_late(opened: usage.OpenFolder, root: usage.OpenFolder) -> list[str]:
+        names = flatten(opened, root)
+        if opened is root and (part := next(vanished, None)) is not None and part.exists():
+            remove_folder(part.parent)
+        return names
+
+    def unlink_late(name: str, *, dir_fd: int) -> None:
+        unlink(name, dir_fd=dir_fd)
+        unlink(name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(usage, "flatten_folder", flatten_late)
+    monkeypatch.setattr(os, "unlink", unlink_late)
+    remove_folder(folder)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

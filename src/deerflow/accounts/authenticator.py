@@ -33,6 +33,10 @@ class OpenRequest(Protocol):
     credential: Credential
     secret_hash: str
 
+    async def has_access(self) -> bool:
+        """Return whether the thread of the request is still shared with its person."""
+        ...
+
     def revoke(self) -> None:
         """End the request: its credential is no longer valid, or gives other rights."""
 
@@ -148,14 +152,15 @@ class Authenticator:
                 self._timer = asyncio.get_running_loop().call_later(MAX_AGE_S, self._start_check)
 
     async def _check(self) -> None:
-        """End the open requests whose credentials are no longer valid or give other rights."""
+        """End the open requests whose credentials are not valid or give other rights, or whose grants have ended."""
         asked = tuple(self._open)
         hashes = list({request.secret_hash for request in asked})
         valid: dict[str, Credential] = {}
         for start in range(0, len(hashes), CHUNK):
             valid |= await self._read_valid(hashes[start : start + CHUNK])
         for request in asked:
-            if not request.credential.has_same_rights(valid.get(request.secret_hash)):
+            is_valid = request.credential.has_same_rights(valid.get(request.secret_hash))
+            if not is_valid or not await request.has_access():
                 request.revoke()
 
     async def _read_valid(self, hashes: Sequence[str]) -> dict[str, Credential]:

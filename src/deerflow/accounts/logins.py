@@ -211,6 +211,16 @@ class Logins:
             stored = check.new_hash
         return account, stored
 
+    async def record_failure(self, method: str, client: ClientInfo, **details: str) -> None:
+        """Record a failed login without a password; from one network only some at a time, as they are not throttled."""
+        limits = {hash_secret(f"{method}\0{to_network(client.address)}"): MAX_ADDRESS_FAILURES}
+        reserve = partial(rows.reserve_failures, limits=limits, now=self.now(), window=WINDOW)
+        if await self.database.write(reserve) is not None:
+            return
+        details |= {"method": method, "address": client.address}
+        failure = AuditEvent("account.login", None, None, "failure", details)
+        await self.database.write(recorded(do_nothing, failure))
+
     async def change_password(self, credential: Credential, old: str, new: str, client: ClientInfo) -> None:
         """Change the password of the user of a session; all other sessions of the account end.
 

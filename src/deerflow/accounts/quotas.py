@@ -62,7 +62,9 @@ class Quota:
 TICK_S, LATE_S, DELAY_WEIGHT, PRESENT_S = 0.1, 0.012, 0.25, 10.0
 """Interval of measurements, mean delay of the event loop that is too much, weight of the latest, and how long a person
 who did something counts as present."""
-LOADED = 0.3
+SLOW_WRITE_S = 0.02
+"""Mean time of a group of events in the database that is too much: events of everybody wait for it."""
+LOADED = 0.2
 """Share of a core that this process uses when it may be late because of its own work."""
 MIN_SHARE, MAX_SHARE, UNLIMITED_TURNS = 2, 64, 1_000_000
 UNLIMITED, NOT_CONFIGURED = Quota(), QuotasConfig()
@@ -111,12 +113,13 @@ class TokenBucket:
 
 
 class LoadMonitor:
-    """Finds how much each person may do at the same time so that the event loop is not late for the others."""
+    """Finds how much each person may do at once so that the event loop and the database are not late for others."""
 
-    def __init__(self) -> None:
+    def __init__(self, cpu_clock: Callable[[], float] = time.process_time) -> None:
+        self._cpu_clock = cpu_clock
         self._seen: dict[str, float] = {}
-        self._delay_s = 0.0
-        self._used_s = time.process_time()
+        self._delay_s = self._write_s = self._slowest_s = 0.0
+        self._used_s = cpu_clock()
         self._share = float(MAX_SHARE)
         self._timer: asyncio.TimerHandle | None = None
         self.on_tick: list[Callable[[], None]] = []
@@ -133,12 +136,20 @@ class LoadMonitor:
         if self._timer is None and len(self._seen) > 1:
             self._timer = loop.call_later(TICK_S, self._tick, loop, loop.time() + TICK_S)
 
+    def note_write(self, seconds: float) -> None:
+        """Note how long a group of events took in the database."""
+        self._slowest_s = max(self._slowest_s, seconds)
+
     def _tick(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         now, self._timer = loop.time(), None
         self._delay_s += DELAY_WEIGHT * (now - due - self._delay_s)
-        used_s, self._used_s = time.process_time() - self._used_s, time.process_time()
-        # Other programs of the machine make the loop late, too, and fewer turns would not help against them.
-        is_late = self._delay_s > LATE_S and used_s > LOADED * (now - due + TICK_S)
+        self._write_s += DELAY_WEIGHT * (self._slowest_s - self._write_s)
+        self._slowest_s = 0.0
+        cpu_s = self._cpu_clock()
+        used_s, self._used_s = cpu_s - self._used_s, cpu_s
+        # Other programs and a slow disk make events late, too, and fewer turns would not help against them.
+        is_loaded = used_s > LOADED * (now - due + TICK_S)
+        is_late = is_loaded and (self._delay_s > LATE_S or self._write_s > SLOW_WRITE_S)
         self._share = max(MIN_SHARE, self._share * 0.7) if is_late else min(MAX_SHARE, self._share + 0.2)
         self._seen = {user: seen for user, seen in self._seen.items() if now - seen < PRESENT_S}
         if len(self._seen) > 1:
@@ -220,7 +231,7 @@ class FairTurns:
     """Turns of people: for requests, for the begin of runs, and for model calls."""
 
     def __init__(self) -> None:
-        monitor = LoadMonitor()
+        monitor = self.monitor = LoadMonitor()
         # A request that takes longer than a moment is waiting for something.
         self.requests = Turns(monitor, limit=6, moment_s=0.5)
         self.run_starts = Turns(monitor, limit=4, moment_s=2.0)

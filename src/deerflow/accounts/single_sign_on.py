@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,6 +47,7 @@ LIFETIME = timedelta(minutes=10)
 """Time for a login at the provider."""
 MAX_BYTES, MAX_TOKEN_CHARS = 1_000_000, 64_000
 JSON = {"Accept": "application/json"}
+ERROR_CODE = re.compile(r"[a-z_]{1,40}")
 TEXT = Annotated[str, Field(min_length=1, max_length=2048)]
 
 
@@ -222,10 +224,9 @@ class SingleSignOn:
         if response.iss != metadata.issuer and (is_named or response.iss is not None):
             raise SignOnFailed("the response names another issuer")
         if response.error is not None:
-            raise SignOnFailed(
-                f"the provider answered with an error: {response.error[:100]!r}",
-                "denied" if response.error == "access_denied" else "failed",
-            )
+            code = response.error if ERROR_CODE.fullmatch(response.error) else "invalid"  # anyone can write it
+            reason = "denied" if code == "access_denied" else "failed"
+            raise SignOnFailed(f"the provider answered with the error {code!r}", reason)
         if not response.code:
             raise SignOnFailed("the response has no code")
         return provider

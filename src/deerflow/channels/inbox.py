@@ -166,7 +166,7 @@ class ChatInbox:
             idempotency_key=f"{received.channel}:{received.account}:{received.update_id}",
         )
         record = partial(rows.record_message, received=received, chat=chat, language=language)
-        return await self.harness.runs.create_or_reject(request, who, record)
+        return await self.harness.runs.create_or_reject(request, who, also=record)
 
     async def _receive_files(
         self, update: InboundUpdate, who: Principal, thread_id: str

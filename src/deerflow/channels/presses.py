@@ -113,7 +113,7 @@ class ButtonPresses:
             language=language,
             answered=(question, note),
         )
-        run = await self.harness.runs.create_or_reject(request, who, record)
+        run = await self.harness.runs.create_or_reject(request, who, also=record)
         await self.delivery.begin_of_run(run)
         self.delivery.replace_buttons(question, note)
         return note

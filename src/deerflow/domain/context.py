@@ -87,10 +87,17 @@ class RunContext:
     """None when the thread is in no project with indexed files."""
     tool_threads: Executor | None = None
     """Threads for tools that block; None means the default executor of the event loop."""
+    thread_owner: str | None = None
+    """The owner of the thread, when another person has started the run. Files, sandbox and skills are the owner's."""
     permissions: ThreadPermissions | None = None
     """None when nothing can be allowed for the whole thread, which is always the case for a subagent."""
     memory: RunMemory | None = None
     """None when memory is off, which is always the case for a subagent."""
+
+    @property
+    def owner(self) -> str:
+        """The owner of the thread."""
+        return self.thread_owner or self.user_id
 
 
 def find_run_context(context: object) -> RunContext | None:

@@ -17,6 +17,10 @@ class Forbidden(DeerFlowError):
     """The caller lacks permission; the text says who has it."""
 
 
+class ReadOnlyAccess(Forbidden):
+    """The object is shared with the caller for reading only."""
+
+
 class Conflict(DeerFlowError):
     """The request conflicts with the current state of the object it names."""
 

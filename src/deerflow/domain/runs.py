@@ -168,6 +168,13 @@ class RunRecord:
     input_tokens: int = 0
     """Token usage of the run's model calls; set when the run has ended."""
     output_tokens: int = 0
+    started_by: str | None = None
+    """The person who started it, if they are not the owner: the thread is shared with them."""
+
+    @property
+    def actor(self) -> str:
+        """The person who started the run: its costs, models, logins and approvals are theirs."""
+        return self.started_by or self.owner
 
 
 Rating = Literal[-1, 1]

@@ -4,6 +4,7 @@ All dependencies are async functions: FastAPI runs sync ones in a thread, for ev
 """
 
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
 from fastapi import Depends, Request, Response
@@ -11,11 +12,12 @@ from fastapi.routing import APIRoute
 from starlette.convertors import PathConvertor, register_url_convertor
 
 from deerflow.accounts.model import Credential
-from deerflow.domain.errors import Forbidden
+from deerflow.domain.errors import Forbidden, ReadOnlyAccess
 from deerflow.domain.identity import LOCAL_USER, Principal
-from deerflow.gateway.middleware.authentication import CREDENTIAL
+from deerflow.gateway.middleware.authentication import CREDENTIAL, GUARD, GuardedRequest
 from deerflow.harness import Harness
 from deerflow.persistence.queries.audit import AuditEvent, AuditKind
+from deerflow.teams.model import ThreadAccess
 
 
 async def get_harness(request: Request) -> Harness:
@@ -57,6 +59,61 @@ async def require_admin(who: CurrentUser) -> Principal:
 
 
 CurrentAdmin = Annotated[Principal, Depends(require_admin)]
+
+READ_ONLY = "this thread is shared with you for reading only"
+OWNER_ONLY = "only the owner of the thread can do this"
+
+
+async def find_thread_access(request: Request, harness: HarnessDep, user: CurrentUser) -> ThreadAccess | None:
+    """Return the right of the current user to the thread in the path, if its owner shares it with them.
+
+    It is read again while the request is open: a stream ends when the grant does.
+    """
+    if get_credential(request) is None and user == LOCAL_USER:
+        return None  # without a login, there are no other people
+    find = partial(harness.resources.grants.find_thread_access, request.path_params["thread_id"], user)
+    found = await find()
+    guard: GuardedRequest | None = request.scope.get(GUARD)
+    if found is not None and guard is not None:
+
+        async def is_unchanged() -> bool:
+            return await find() == found
+
+        guard.check_access = is_unchanged
+    return found
+
+
+SharedAccess = Annotated[ThreadAccess | None, Depends(find_thread_access)]
+
+
+async def get_thread_reader(user: CurrentUser, shared: SharedAccess) -> Principal:
+    """Return the owner of the thread in the path if it is shared with the current user, else the current user.
+
+    Services then find it, or raise `NotFound`.
+    """
+    return user if shared is None else Principal(shared.owner)
+
+
+async def get_thread_writer(user: CurrentUser, shared: SharedAccess) -> Principal:
+    """Return the same as `get_thread_reader`; refuse people with whom the thread is shared for reading."""
+    if shared is not None and shared.access != "write":
+        raise ReadOnlyAccess(READ_ONLY)
+    return await get_thread_reader(user, shared)
+
+
+async def get_thread_owner(user: CurrentUser, shared: SharedAccess) -> Principal:
+    """Return the current user; refuse people with whom the thread is shared."""
+    if shared is not None:
+        raise Forbidden(OWNER_ONLY) if shared.access == "write" else ReadOnlyAccess(READ_ONLY)
+    return user
+
+
+ThreadReader = Annotated[Principal, Depends(get_thread_reader)]
+"""User of routes that read a thread, as whom services act: the owner, if it is shared with the current user."""
+ThreadWriter = Annotated[Principal, Depends(get_thread_writer)]
+"""The same for routes that write."""
+ThreadOwner = Annotated[Principal, Depends(get_thread_owner)]
+"""User of routes that are for the owner of a thread alone."""
 
 
 READ_METHODS = frozenset({"GET", "HEAD"})

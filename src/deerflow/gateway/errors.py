@@ -38,6 +38,7 @@ ERRORS: Mapping[str, ErrorCode] = MappingProxyType(
         "Unauthorized": ErrorCode(401, "login required, or the session or token is not valid"),
         "LoginFailed": ErrorCode(401, "wrong e-mail address or password"),
         "Forbidden": ErrorCode(403, "cross-site request, host not allowed, or more rights required"),
+        "ReadOnlyAccess": ErrorCode(403, "shared with you for reading only"),
         "NotFound": ErrorCode(404, "not found, or owned by another user"),
         "FileProblem": ErrorCode(404, "file not found or not readable"),
         "MethodNotAllowed": ErrorCode(405, "method not allowed for this path"),

@@ -24,6 +24,8 @@ PASSKEY_ID = "1f0a3c5e-7d42-4b1a-8016-0c0ffee0ca5e"
 INVITATION = "1f0a3c5e-7d42-4b1a-8013-0c0ffee01417"
 USER = "c0ffee7d424b1a80140c0ffee0face00"
 PROJECT = "1f0a3c5e-7d42-4b1a-8009-0c0ffee0beac"
+TEAM = "1f0a3c5e-7d42-4b1a-8017-0c0ffee07ea0"
+GRANT = "1f0a3c5e-7d42-4b1a-8018-0c0ffee06a00"
 PROJECT_FILE = "1f0a3c5e-7d42-4b1a-8010-0c0ffee0ace0"
 TOKEN = "Zk3mP0wq7uX2bVd9sYt5rLhC8nJf1aEg4iKoQvT6yBM"
 REVISION = "1f0a3c5e7d424b1a80070c0ffee0feed1f0a3c5e"
@@ -50,6 +52,8 @@ PATH_EXAMPLES: Mapping[str, str] = MappingProxyType(
         "checkpoint_id": CHECKPOINT,
         "feedback_id": FEEDBACK,
         "share_id": SHARE,
+        "team_id": TEAM,
+        "grant_id": GRANT,
         "permission_id": PERMISSION,
         "fact_id": FACT,
         "/api/memory/summaries/{key}": "user.workContext",

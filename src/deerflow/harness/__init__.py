@@ -108,7 +108,7 @@ async def open_harness(
         runs, deletions = await stack.enter_async_context(open_runs(core, resources, extraction, on_import))
         retention = Retention(core.database, deletions, source.settings(lambda loaded: loaded.config.retention))
         indexer = create_indexer(core, resources.projects, resources.memory)
-        user_deletions = create_user_deletions(core, resources, deletions, indexer.delete_projects)
+        user_deletions = create_user_deletions(core, resources, runs, deletions, indexer.delete_projects)
         steps = (user_deletions.finish, resources.log_audit_head)
         await stack.enter_async_context(upkeep_in_background(deletions, retention, steps))
         stack.push_async_callback(user_deletions.aclose)

@@ -192,7 +192,7 @@ async def extract_in_background(queue: ExtractionQueue) -> AsyncIterator[None]:
 def pending_extraction(queue: ExtractionQueue, job: Job) -> WriteFunction[None] | None:
     """Return the change that enqueues the extraction from an ended run, or None if there is nothing to extract."""
     spec, said = job.request.agent, job.records.transcript
-    if spec.is_bootstrap:
+    if spec.is_bootstrap or job.run.started_by:  # words of others do not become memories of the owner
         return None
     scope, messages = memory_scope(spec, job.run.owner, job.records.project_id), list(said.messages.values())
     found = queue.build_extraction(scope, job.run.thread_id, messages, said.steps, billed_run(job))

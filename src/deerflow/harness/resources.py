@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from deerflow.skills.authoring.download import SkillDownloader
     from deerflow.skills.authoring.review import ReviewReply, ReviewRequest
     from deerflow.skills.authoring.test_runner import SkillTestProcess
+    from deerflow.teams.service import GrantService, TeamService
 
 HEAD_INTERVAL_S = 24 * 3600.0
 """Time between two heads of the audit log in the log of the server."""
@@ -72,6 +73,21 @@ class Resources:
         from deerflow.accounts.accounts import Accounts
 
         return Accounts(self._core.database, self._passwords, self.authenticator)
+
+    @cached_property
+    def teams(self) -> "TeamService":
+        """Teams of people."""
+        from deerflow.teams.service import TeamService
+
+        settings = self._core.source.settings(lambda loaded: loaded.config.users)
+        return TeamService(self._core.database, settings, self.authenticator.apply_changes)
+
+    @cached_property
+    def grants(self) -> "GrantService":
+        """Things that people share with people and teams."""
+        from deerflow.teams.service import GrantService
+
+        return GrantService(self._core.database, self.authenticator.apply_changes)
 
     @cached_property
     def audit(self) -> AuditLog:

@@ -28,6 +28,7 @@ from deerflow.domain.runs import AgentSpec, CancelAction
 from deerflow.domain.sandbox import OutputLimits
 from deerflow.domain.subagents import BatchRequest, CancelHandler, InheritedState, ItemOutcome, TaskOutcome, TaskRequest
 from deerflow.domain.taint import TaintTracker
+from deerflow.domain.usage import ModelBudget
 from deerflow.guardrails.policy import PolicyFile
 from deerflow.harness.core import DEMO_MODEL, Core, agent_settings, merge_models, open_core, thread_snapshots
 from deerflow.harness.memory import memory_scope, run_limit
@@ -66,26 +67,27 @@ async def open_run_context(
     """Open the context of a run; leaving it releases the sandbox."""
     run, request = job.run, job.request
     job.records.budget = create_budget(core, job, log)
-    budget = await resources.daily_budgets.wrap(run.owner, job.records.budget)
-    await core.mcp.prepare(run.owner)
+    budget = await resources.daily_budgets.wrap(run.actor, job.records.budget)
+    await core.mcp.prepare(run.actor)
     (lease, files), earlier = open_files(core, job), job.past.calls if job.past else RecordedCalls()
     context = RunContext(
         thread_id=run.thread_id,
         run_id=run.run_id,
-        user_id=run.owner,
+        user_id=run.actor,
+        thread_owner=run.owner if run.started_by else None,
         files=files,
         history=JournalHistory(core.database, run.thread_id),
         agent_name=request.agent.agent_name,
         trace_id=find_trace_id(request.metadata) or run.run_id[:TRACE_ID_CHARS],
         ledger=RunLedger(log, earlier),
-        audit=RunAudit(lambda: resources.audit, run.owner, run.thread_id, run.run_id),
+        audit=RunAudit(lambda: resources.audit, run.actor, run.thread_id, run.run_id),
         sandbox=lease,
         redact=core.source.redact,
         meter=RunMeter(log, job.records.tally, core.metrics.count_model_call),
         prefixes=ConversationPrefix(run.run_id, core.sent_requests, (run.thread_id, request.agent.agent_name)),
-        profile=await resources.profiles.get_for_run(run.owner),
+        profile=await resources.profiles.get_for_run(run.actor),
         skills=await select_skills(core, job),
-        skill_editor=RunSkillEditor(lambda: resources.custom_skills, run.owner, run.thread_id, budget),
+        skill_editor=create_skill_editor(resources, job, budget),
         acp=core.acp.for_thread(run.owner, run.thread_id),
         uploads=RunUploads(core.uploads, run.owner, run.thread_id),
         channel=find_channel(request.metadata),
@@ -99,7 +101,8 @@ async def open_run_context(
     team = subagents.for_run(context, spec, RunTasks(log, earlier), core.agents.pinned(job.settings.agents))
     try:
         # Subagents get neither the messages that steer the run nor its memory, nor what the user has allowed.
-        permissions = resources.permissions.for_thread(run.thread_id, run.owner)
+        allowed = resources.permissions.for_thread(run.thread_id, run.owner)
+        permissions = None if run.started_by else allowed  # the owner has allowed calls with their own logins
         inbox, memory = SteeringInbox(core.database, bridge, job, log), create_memory(resources, job)
         yield replace(context, inbox=inbox, subagents=team, memory=memory, permissions=permissions)
     finally:
@@ -108,6 +111,12 @@ async def open_run_context(
         if job.signals.action is CancelAction.ROLLBACK:
             await lease.kill_started_processes()
         await lease.release()
+
+
+def create_skill_editor(resources: Resources, job: Job, budget: ModelBudget | None) -> RunSkillEditor | None:
+    """Return the editor of the owner's skills, or None if another person has started the run."""
+    run = job.run
+    return None if run.started_by else RunSkillEditor(lambda: resources.custom_skills, run.owner, run.thread_id, budget)
 
 
 async def select_skills(core: Core, job: Job) -> SelectedSkills:
@@ -147,9 +156,9 @@ def output_limits(settings: SandboxConfig) -> OutputLimits:
 
 
 def create_memory(resources: Resources, job: Job) -> LedgerRunMemory | None:
-    """Return the memory of a run, or None if memory is off or the thread is temporary."""
+    """Return the memory of a run, or None if memory is off, the thread is temporary or belongs to another person."""
     spec, run = job.request.agent, job.run
-    if not job.settings.uses_memory or spec.is_bootstrap:
+    if not job.settings.uses_memory or spec.is_bootstrap or run.started_by:
         return None
     if job.records.is_temporary:
         return None
@@ -165,7 +174,7 @@ def create_budget(core: Core, job: Job, log: RunLog) -> BudgetTracker | None:
     return BudgetTracker(
         limit,
         job.records.account,
-        partial(core.agents.prices, job.run.owner),
+        partial(core.agents.prices, job.run.actor),
         RunReservationLog(log),
         reserves_final_answer=True,
     )

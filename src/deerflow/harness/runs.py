@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from deerflow.domain.context import RunContext
+from deerflow.domain.errors import Conflict
 from deerflow.domain.identity import Principal
 from deerflow.domain.runs import RunEvent, RunRecord, RunStatus
 from deerflow.domain.threads import DiscardedHistory
@@ -115,7 +116,7 @@ class RunServices:
                 yield context
             return
         async with (
-            self._core.quotas.turns.start_run(job.run.owner) as job.records.model_slot,
+            self._core.quotas.turns.start_run(job.run.actor) as job.records.model_slot,
             self._open_context(*parts, job, log) as context,
         ):
             yield context
@@ -145,7 +146,7 @@ class RunServices:
         if not self._core.quotas.authenticator.is_login_required:
             await self._titles.generate(job)
             return
-        async with self._core.quotas.turns.model_calls.slot(job.run.owner):
+        async with self._core.quotas.turns.model_calls.slot(job.run.actor):
             await self._titles.generate(job)
 
     def redact(self, text: str) -> str:
@@ -203,7 +204,7 @@ async def open_runs(
     database, metrics = core.database, core.metrics
     async with AsyncExitStack() as stack:
         process, liveness, bridge = await stack.enter_async_context(join_processes(core))
-        journal = Journal(database, bridge)
+        journal = Journal(database, bridge, core.quotas.turns.monitor.note_write)
         stack.push_async_callback(journal.aclose)
         tracers = await stack.enter_async_context(open_langsmith(core.source.current.environment))
         hooks = RunServices(core, resources, extraction, bridge, tracers)
@@ -263,13 +264,27 @@ async def delete_files(core: Core, thread_id: str, user_id: str) -> None:
 
 
 def create_user_deletions(
-    core: Core, resources: Resources, deletions: Deletions, delete_projects: UserCleanup
+    core: Core, resources: Resources, runs: RunManager, deletions: Deletions, delete_projects: UserCleanup
 ) -> UserDeletions:
     """Create the service that deletes people with everything they have."""
-    cleanups = (delete_projects, resources.memory.forget_user, partial(delete_user_folder, core))
+    end_runs = partial(end_runs_for_others, core, runs)
+    cleanups = (end_runs, delete_projects, resources.memory.forget_user, partial(delete_user_folder, core))
     settings = core.source.settings(lambda loaded: loaded.config.users)
     on_erased = partial(forget_user, core)
     return UserDeletions(core.database, lambda: resources.accounts, deletions, cleanups, on_erased, settings)
+
+
+async def end_runs_for_others(core: Core, runs: RunManager, user_id: str) -> None:
+    """Stop the runs that a person has started in threads of others, and remove the person from them and from teams."""
+    from deerflow.teams import queries
+
+    for run in await core.database.read(partial(queries.list_started_runs, user_id=user_id)):
+        with suppress(Conflict):  # it has ended meanwhile
+            await stop_run(runs, run, Principal(run.owner))
+    if left := await core.database.read(partial(queries.list_started_runs, user_id=user_id)):
+        raise Conflict(f"{len(left)} runs of a deleted user cannot be stopped yet")
+    await core.database.write(partial(queries.forget_starter, user_id=user_id))
+    await core.database.write(queries.repair_teams)
 
 
 async def delete_user_folder(core: Core, user_id: str) -> None:

@@ -173,7 +173,7 @@ def make_caller(name: str, address: ServerAddress, info: McpToolInfo, sessions: 
         run = find_run_context(runtime.context)
         if run is None:
             raise McpServerError(f"{name} can be used in a run of this server only")
-        own = replace(address, user_id=run.user_id, thread_id=run.thread_id)
+        own = address_run(address, run)
         call_id = runtime.tool_call_id or ""
         progress = ToolProgress(runtime.stream_writer, call_id, name)
         restored = restore_escaped(arguments, originals) if originals else arguments
@@ -192,6 +192,15 @@ def make_caller(name: str, address: ServerAddress, info: McpToolInfo, sessions: 
         return content, {"structured_content": dict(result.structured)} if result.structured is not None else None
 
     return call
+
+
+def address_run(address: ServerAddress, run: RunContext) -> ServerAddress:
+    """Return the address of a server for a run.
+
+    Programs work in the folders of the thread. At remote servers, the person who has started the run is logged in.
+    """
+    person = run.owner if address.config.type == "stdio" else run.user_id
+    return replace(address, user_id=person, thread_id=run.thread_id)
 
 
 async def begin_call(sessions: SessionPool, address: ServerAddress, request: McpToolCall) -> PendingCall:

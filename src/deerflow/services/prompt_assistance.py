@@ -244,7 +244,7 @@ class TitleGenerator:
         replies: list[AIMessage] = []
         with suppress(TimeoutError):
             async with asyncio.timeout(TITLE_TIMEOUT_S):
-                budget = await self.charge(run.owner, job.records.budget)
+                budget = await self.charge(run.actor, job.records.budget)
                 title = await write_title(model, question, answer, settings, replies.append, budget)
             writes = [self._record_usage(run, model, reply) for reply in replies]
             if title != first_words:  # these are shown already
@@ -259,7 +259,7 @@ class TitleGenerator:
 
     async def _record_usage(self, run: RunRecord, model: BaseChatModel, reply: AIMessage) -> None:
         """Record the usage of the title with the run."""
-        origin = UsageOrigin(run.owner, datetime.now(UTC), run.thread_id, run.run_id)
+        origin = UsageOrigin(run.actor, datetime.now(UTC), run.thread_id, run.run_id)
         await self.record_usage(origin, TITLE, get_model_name(model, reply), read_counts(reply))
 
 

@@ -131,8 +131,8 @@ class UsageService:
 
     def build_result_write(self, job: Job, discarded: DiscardedHistory | None) -> WriteFunction[None]:
         """Return the write that stores usage, messages and wait reason of an ended run."""
-        origin = UsageOrigin(job.run.owner, datetime.now(UTC), job.run.thread_id, job.run.run_id)
-        entries = self._add_costs(job.records.tally.entries(), job.run.owner)
+        origin = UsageOrigin(job.run.actor, datetime.now(UTC), job.run.thread_id, job.run.run_id)
+        entries = self._add_costs(job.records.tally.entries(), job.run.actor)
         messages = list(job.records.transcript.messages.values())
         write = partial(
             record_run_result, run=job.run, origin=origin, entries=entries, messages=messages, discarded=discarded
@@ -164,8 +164,8 @@ class UsageService:
 
     async def get_run_spending(self, run: RunRecord) -> Spending:
         """Return the spending of a run."""
-        query = partial(rows.sum_run_usage, owner=run.owner, run_ids=[run.run_id])
-        return self._sum(await self._database.read(query), run.owner)
+        query = partial(rows.sum_run_usage, owner=run.actor, run_ids=[run.run_id])
+        return self._sum(await self._database.read(query), run.actor)
 
     async def get_prefix_cache(self, run: RunRecord) -> PrefixCacheUsage:
         """Return the prefixes of the requests of a run, so far if it is active."""

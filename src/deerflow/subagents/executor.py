@@ -315,7 +315,7 @@ class RunSubagents:
         )
 
     async def _get_subagent(self, subagent_type: str) -> Subagent:
-        factory, key = self.factory, (self.spec, subagent_type, self.context.user_id)
+        factory, key = self.factory, (self.spec, subagent_type, self.context.owner)
         subagent = factory.get_cached_subagent(*key) or await asyncio.to_thread(factory.get_subagent, *key)
         if subagent is None:
             raise InvalidRequest(f"no subagent type {subagent_type!r}")

@@ -1,7 +1,7 @@
 /** Accounts: login, links, sessions, API tokens, passkeys, identities and users. */
 
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
-import type { Schemas } from "@/api/wire";
+import type { Schemas, WireMessagePage } from "@/api/wire";
 
 export type Me = Schemas["Me"];
 export type SetupStatus = Schemas["SetupStatus"];
@@ -130,6 +130,12 @@ export function accountsApi(fetch: Fetch) {
       requestJson<NewLink>(fetch, `${AUTH}/invitations`, jsonBody({ email, role })),
     withdrawInvitation: (id: string) => remove(`invitations/${encodeURIComponent(id)}`),
     adminAccess: () => requestJson<AdminAccess[]>(fetch, `${AUTH}/admin-access`),
+    /** Read messages of a thread of any person. Each call is recorded, and the person sees it. */
+    readThread: (threadId: string, reason: string, before: string | null) => {
+      const query = new URLSearchParams({ reason, ...(before !== null && { before }) });
+      const path = `/api/admin/threads/${encodeURIComponent(threadId)}/messages`;
+      return requestJson<WireMessagePage>(fetch, `${path}?${query}`);
+    },
     audit: (kind: string, person: string, before: number | null) => {
       const query = new URLSearchParams({
         ...(kind && { kind }),

@@ -688,6 +688,16 @@ export interface components {
       readonly comment?: string | null;
       readonly message_id?: string | null;
     };
+    readonly GrantInfo: {
+      readonly grant_id: string;
+      readonly user_id: string | null;
+      readonly team_id: string | null;
+      readonly name: string;
+      /** @enum {string} */
+      readonly access: "read" | "write";
+      /** Format: date-time */
+      readonly created_at: string;
+    };
     readonly GraphConfig: {
       readonly recursion_limit?: number | null;
       /**
@@ -1387,6 +1397,15 @@ export interface components {
     readonly ProjectList: {
       readonly projects: readonly components["schemas"]["Project"][];
     };
+    readonly PutGrant: {
+      readonly email?: string | null;
+      readonly team_id?: string | null;
+      /**
+       * @default read
+       * @enum {string}
+       */
+      readonly access?: "read" | "write";
+    };
     readonly PutItem: {
       readonly namespace: readonly string[];
       readonly key: string;
@@ -1394,6 +1413,14 @@ export interface components {
         [key: string]: unknown;
       };
       readonly index?: boolean | (readonly string[]) | null;
+    };
+    readonly PutMember: {
+      readonly email: string;
+      /**
+       * @default member
+       * @enum {string}
+       */
+      readonly role?: "owner" | "member";
     };
     readonly QuotaInfo: {
       readonly storage_mb: number | null;
@@ -1747,6 +1774,15 @@ export interface components {
       readonly expires_at: string | null;
       readonly artifacts: readonly string[];
     };
+    readonly SharedThreadInfo: {
+      readonly thread: components["schemas"]["Thread"];
+      /** @enum {string} */
+      readonly access: "read" | "write";
+      readonly shared_by: string;
+    };
+    readonly SharedWithMe: {
+      readonly threads: readonly components["schemas"]["SharedThreadInfo"][];
+    };
     readonly SheetPreview: {
       readonly name: string;
       readonly is_hidden: boolean;
@@ -2036,6 +2072,25 @@ export interface components {
     readonly TakeBack: {
       readonly change_id?: string | null;
       readonly group?: string | null;
+    };
+    readonly TeamInfo: {
+      readonly team_id: string;
+      readonly name: string;
+      /** Format: date-time */
+      readonly created_at: string;
+      readonly role: ("owner" | "member") | null;
+      readonly members: number;
+    };
+    readonly TeamMemberInfo: {
+      readonly user_id: string;
+      readonly email: string;
+      /** @enum {string} */
+      readonly role: "owner" | "member";
+      /** Format: date-time */
+      readonly added_at: string;
+    };
+    readonly TeamName: {
+      readonly name: string;
     };
     readonly TextBlock: {
       /** @enum {string} */

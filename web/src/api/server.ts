@@ -10,6 +10,7 @@ import { type ProjectsApi, projectsApi } from "@/api/projects";
 import { type SearchApi, searchApi } from "@/api/search";
 import { type SharingApi, sharingApi } from "@/api/sharing";
 import { type SkillsApi, skillsApi } from "@/api/skills";
+import { type TeamsApi, teamsApi } from "@/api/teams";
 import { type FilesApi, filesApi } from "@/api/threadFiles";
 import { type ToolsApi, toolsApi } from "@/api/tools";
 import { type UsageApi, usageApi } from "@/api/usage";
@@ -49,6 +50,7 @@ export interface Server
     ToolsApi,
     UsageApi {
   readonly accounts: AccountsApi;
+  readonly teams: TeamsApi;
   info(): Promise<ServerInfo>;
   /** Load all messages, including those no longer in the model's context. */
   allMessages(threadId: string): Promise<ThreadValues>;
@@ -58,6 +60,7 @@ export interface Server
 export function createServer(fetch: Fetch): Server {
   return {
     accounts: accountsApi(fetch),
+    teams: teamsApi(fetch),
     ...agentsApi(fetch),
     ...feedbackApi(fetch),
     ...filesApi(fetch),

@@ -18,6 +18,9 @@ import { MenuItem } from "@/ui/Menu";
 const ContextGauge = lazy(() => import("@/features/panel/ContextGauge"));
 const PermissionsDialog = lazy(() => import("@/features/threads/PermissionsDialog"));
 const ShareDialog = lazy(() => import("@/features/threads/ShareDialog"));
+const SharedNote = lazy(() =>
+  import("@/features/threads/SharedThreads").then((module) => ({ default: module.SharedNote })),
+);
 
 export function Header() {
   const strings = useStrings();
@@ -34,6 +37,11 @@ export function Header() {
         </h1>
       ) : (
         <ThreadTitle key={thread.id} thread={thread} title={title ?? strings.untitled} />
+      )}
+      {thread === undefined && threadId !== null && (
+        <Suspense>
+          <SharedNote threadId={threadId} />
+        </Suspense>
       )}
       <div className="ml-auto flex shrink-0 items-center gap-2 pl-2">
         <AgentChip />

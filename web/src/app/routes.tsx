@@ -104,6 +104,11 @@ const users = createRoute({
   path: "/users",
   component: lazyRouteComponent(() => import("@/features/settings/account/UsersPage"), "UsersPage"),
 });
+const teams = createRoute({
+  getParentRoute: () => root,
+  path: "/teams",
+  component: lazyRouteComponent(() => import("@/features/settings/account/TeamsPage"), "TeamsPage"),
+});
 const audit = createRoute({
   getParentRoute: () => root,
   path: "/audit",
@@ -126,6 +131,7 @@ const routeTree = root.addChildren([
   settings,
   account,
   users,
+  teams,
   audit,
 ]);
 

@@ -2,6 +2,7 @@
 
 import { accountsApi, type Me } from "@/api/accounts";
 import type { Server } from "@/api/server";
+import { teamsApi } from "@/api/teams";
 
 const LOCAL_USER: Me = {
   id: "local",
@@ -16,6 +17,7 @@ export function fakeServer(answers: Partial<Server> = {}): Server {
   const unexpectedCall = async () => Promise.reject(new Error("unexpected call"));
   return {
     accounts: accountsApi(async () => Response.json(LOCAL_USER)),
+    teams: teamsApi(async () => Response.json([])),
     info: async () => ({ version: "0.1.0" }),
     allMessages: async () => ({ messages: [] }),
     features: async () => ({}),

@@ -170,6 +170,9 @@ class UsersConfig(Section):
         default="delete",
         description="Token usage of deleted users: delete it, or keep it without the user for the sums of the server.",
     )
+    team_creation: Literal["everyone", "admins"] = Field(
+        default="everyone", description="Who may create teams. Their creators own them; administrators manage all."
+    )
     secure_cookies: Literal["auto", "always"] = Field(
         default="auto",
         description="always: send the session cookie over TLS only; auto: if the login came over TLS.",

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from math import ceil
@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 CREDENTIAL = "deerflow.credential"
 """Key of the scope for the credential of a request."""
+GUARD = "deerflow.guard"
+"""Key of the scope for the guarded request."""
 AUTH = "/api/v1/auth/"
 PUBLIC = frozenset(
     {
@@ -202,6 +204,7 @@ class AuthenticationMiddleware:
     async def _serve(self, scope: Scope, receive: Receive, send: Send, request: "GuardedRequest") -> None:
         request.on_close = partial(self._authenticator.unregister, request)
         self._authenticator.register(request)
+        scope[GUARD] = request
         try:
             async with self._quotas.turns.requests.slot(request.credential.principal.user_id):
                 if not request.is_revoked:  # while it waited
@@ -278,9 +281,19 @@ class GuardedRequest:
         self.secret_hash = secret_hash
         self.is_revoked = False
         self.on_close: Callable[[], object] = lambda: None
+        self.check_access: Callable[[], Awaitable[bool]] | None = None
+        """Tells whether a thread of another person is still shared with the person; set if the request is for one."""
+        self._refusal: tuple[int, str, str, Mapping[str, str]] = (401, "Unauthorized", INVALID, CHALLENGE)
         self._receive = receive
         self._waiting: set[asyncio.Task[object]] = set()
         self._has_started = self._has_ended = self._is_stream = False
+
+    async def has_access(self) -> bool:
+        """Return whether the thread of the request is still shared with its person."""
+        if self.check_access is None or await self.check_access():
+            return True
+        self._refusal = (404, "NotFound", "no such thread", {})
+        return False
 
     def revoke(self) -> None:
         """End the request. Two checks at the same time may both ask for it; it is cancelled once."""
@@ -325,6 +338,6 @@ class GuardedRequest:
     async def finish(self, scope: Scope, receive: Receive, send: Send) -> None:
         """End the response of a revoked request."""
         if not self._has_started:
-            await error_response(401, "Unauthorized", INVALID, CHALLENGE)(scope, receive, send)
+            await error_response(*self._refusal)(scope, receive, send)
         elif not self._has_ended and EVENT_STREAM not in scope:
             await send(END)

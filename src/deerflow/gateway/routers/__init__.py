@@ -276,6 +276,13 @@ def load_admin_messages() -> APIRouter:
     return admin_router
 
 
+def load_teams() -> APIRouter:
+    """Import the router of /teams, /shared-with-me and /threads/*/grants."""
+    from deerflow.gateway.routers.teams import router
+
+    return router
+
+
 def load_model_connections() -> APIRouter:
     """Import the router of /model-connections."""
     from deerflow.gateway.routers.model_connections import router

@@ -13,7 +13,15 @@ from deerflow.accounts.model import SECRET, new_secret
 from deerflow.accounts.passkeys import WebOrigin
 from deerflow.accounts.single_sign_on import LIFETIME, AuthorizationResponse, FinishedSignOn
 from deerflow.config.sections.server import LOOPBACK_HOSTS
-from deerflow.domain.errors import ConfigError, InvalidRequest, NotFound, SignOnFailed, TooManyAttempts, Unauthorized
+from deerflow.domain.errors import (
+    ConfigError,
+    InvalidRequest,
+    LoginFailed,
+    NotFound,
+    SignOnFailed,
+    TooManyAttempts,
+    Unauthorized,
+)
 from deerflow.gateway.dependencies import CurrentUser, HarnessDep
 from deerflow.gateway.examples import with_examples
 from deerflow.gateway.middleware.authentication import read_cookies
@@ -140,7 +148,7 @@ async def begin_sign_on(
     try:
         response.headers["location"] = await send_to_provider(provider, request, response, harness, return_to)
     except (SignOnFailed, TooManyAttempts, InvalidRequest, ConfigError) as problem:
-        return report(provider, problem, LOGIN_PAGE)
+        return await report(provider, problem, LOGIN_PAGE, request, harness)
     return response
 
 
@@ -180,7 +188,7 @@ async def finish_sign_on(
         if not done.is_link:
             await log_in(done, request, response, harness)
     except (SignOnFailed, Unauthorized, InvalidRequest) as problem:
-        return report(provider, problem, failed_at)
+        return await report(provider, problem, failed_at, request, harness)
     response.delete_cookie(get_cookie_name(request), secure=is_secure(request), httponly=True, samesite="lax")
     return response
 
@@ -212,7 +220,11 @@ async def log_in_with_passkey(
 ) -> OpenedSession:
     """Log in with the answer of a passkey; the session is set as a cookie."""
     origin = get_web_origin(request, harness)
-    account, stored = await harness.resources.passkeys.finish_login(body.credential, origin)
+    try:
+        account, stored = await harness.resources.passkeys.finish_login(body.credential, origin)
+    except LoginFailed:
+        await harness.resources.logins.record_failure("passkey", get_client(request))
+        raise
     session = await harness.resources.logins.open_session(
         account, stored, get_client(request), find_session_secret(request)
     )
@@ -286,10 +298,16 @@ async def log_in(done: FinishedSignOn, request: Request, response: Response, har
     set_session(session, request, response, is_kept=True)
 
 
-def report(provider: str, problem: Exception, page: str) -> Response:
-    """Log the reason of a failure and send the browser to a page that explains it."""
+async def report(provider: str, problem: Exception, page: str, request: Request, harness: Harness) -> Response:
+    """Log and record the reason of a failure, and send the browser to a page that explains it."""
     logger.warning("single sign-on at %r failed: %s", provider, problem)
-    return redirect(f"{page}?problem={problem.reason if isinstance(problem, SignOnFailed) else 'failed'}")
+    if not isinstance(problem, SignOnFailed):
+        return redirect(f"{page}?problem=failed")
+    configured = harness.core.source.current.config.users.sso.get(provider)
+    issuer = configured.issuer if configured is not None else ""
+    details = {"provider": provider, "issuer": issuer, "reason": problem.reason, "problem": str(problem)}
+    await harness.resources.logins.record_failure("single sign-on", get_client(request), **details)
+    return redirect(f"{page}?problem={problem.reason}")
 
 
 def redirect(url: str) -> Response:

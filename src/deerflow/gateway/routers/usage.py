@@ -10,7 +10,7 @@ from pydantic.config import JsonDict
 
 from deerflow.domain.runs import RunStatus
 from deerflow.domain.usage import BreakCause, PrefixCacheUsage, PrefixSegment, RequestBreak
-from deerflow.gateway.dependencies import CurrentUser, HarnessDep
+from deerflow.gateway.dependencies import CurrentUser, HarnessDep, ThreadReader
 from deerflow.services.usage import ContextWindowUsage, Money, RunSpending, Spending, UsageShare
 
 router = APIRouter(tags=["usage"])
@@ -254,7 +254,7 @@ class ConsoleUsage(BaseModel):
 
 
 @router.get("/threads/{thread_id}/token-usage", summary="Get the usage of a thread")
-async def get_thread_usage(thread_id: str, harness: HarnessDep, user: CurrentUser) -> ThreadTokens:
+async def get_thread_usage(thread_id: str, harness: HarnessDep, user: ThreadReader) -> ThreadTokens:
     """Get tokens and cost of a thread: in total, by model and by caller, and the usage of the context window."""
     usage = await harness.resources.usage.get_thread_usage(thread_id, user)
     return ThreadTokens(
@@ -267,7 +267,7 @@ async def get_thread_usage(thread_id: str, harness: HarnessDep, user: CurrentUse
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}/token-usage", summary="Get the usage of a run")
-async def get_run_usage(thread_id: str, run_id: str, harness: HarnessDep, user: CurrentUser) -> RunTokens:
+async def get_run_usage(thread_id: str, run_id: str, harness: HarnessDep, user: ThreadReader) -> RunTokens:
     """Get tokens and cost of a run, which are known when it has ended, and its use of the prefix cache so far."""
     run, usage = await harness.runs.get(thread_id, run_id, user), harness.resources.usage
     cache = PrefixCache.from_domain(await usage.get_prefix_cache(run))

@@ -167,21 +167,27 @@ class CheckpointInserter:
         self._connection.close()
 
     async def _write_in_thread(self) -> None:
-        """Write each group of rows alone: one that is refused takes no other along."""
+        """Write all rows in one transaction; if one is refused, each alone, so that it takes no other along."""
         async with self._lock:
+            is_alone = False
             while self._waiting:
-                rows = self._waiting[0]
+                group = self._waiting[: 1 if is_alone else None]
                 try:
                     with translate_driver_errors():
                         self._guard.check()
-                        await asyncio.to_thread(execute_all, self._connection, rows.inserts)
+                        inserts = [insert for rows in group for insert in rows.inserts]
+                        await asyncio.to_thread(execute_all, self._connection, inserts)
                 except StorageUnavailable as problem:
                     self._postpone(problem)
                     raise
                 except sqlite3.Error as problem:
-                    logger.error("a checkpoint of run %s was refused: %s", rows.run_id, problem)
-                    self._refused[rows.run_id] = problem
-                self._waiting = self._waiting[1:]
+                    if len(group) > 1:
+                        is_alone = True
+                        continue
+                    logger.error("a checkpoint of run %s was refused: %s", group[0].run_id, problem)
+                    self._refused[group[0].run_id] = problem
+                done = set(map(id, group))
+                self._waiting = [each for each in self._waiting if id(each) not in done]
             self.mark_written()
 
     def _raise_refused(self, run_id: str | None) -> None:

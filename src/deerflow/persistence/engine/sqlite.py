@@ -155,6 +155,7 @@ class SqliteDatabase:
         self._writer = ThreadPoolExecutor(1, "database-writer")
         self._waiting: list[PendingWrite] = []
         self._draining: asyncio.Task[None] | None = None
+        self._inserting = 0
         self._deferred: DeferredRows | None = None
 
     def attach(self, rows: DeferredRows) -> None:
@@ -190,7 +191,11 @@ class SqliteDatabase:
         insert = build_insert(events)
         if not self._append_at_once(events[0], insert):
             await self._flush_deferred()
-            await asyncio.get_running_loop().run_in_executor(self._writer, self._insert, insert)
+            self._inserting += 1
+            try:
+                await asyncio.get_running_loop().run_in_executor(self._writer, self._insert, insert)
+            finally:
+                self._inserting -= 1
         if self._appender.is_checkpoint_due():
             self._writer.submit(self._checkpoint)
         return ()  # a living process keeps its runs: liveness is decided by locks, not by clocks
@@ -246,7 +251,9 @@ class SqliteDatabase:
         await asyncio.wait({transaction})
         problem = transaction.exception()
         if problem is None:
-            for work, result in zip(group, transaction.result(), strict=True):
+            results = transaction.result()
+            self._waiting[:0] = group[len(results) :]
+            for work, result in zip(group, results, strict=False):
                 if not work.done.done():  # the waiting task may have been cancelled
                     work.done.set_result(result)
         elif len(group) > 1:  # one of them failed: commit each alone
@@ -256,8 +263,13 @@ class SqliteDatabase:
             group[0].done.set_exception(problem)
 
     def _transact(self, group: Sequence[PendingWrite]) -> list[Any]:
+        """Apply changes in one transaction. Those that are left when events wait come after the events."""
         with self._writing.connect() as connection, translate_errors(), connection.begin():
-            results = [work.change(connection) for work in group]
+            results = [group[0].change(connection)]
+            for work in group[1:]:
+                if self._inserting:
+                    break
+                results.append(work.change(connection))
             self._file.check()
             return results
 

@@ -151,6 +151,23 @@ CREATE TABLE feedback (
   CONSTRAINT fk_feedback_run_id FOREIGN KEY(run_id) REFERENCES runs (run_id) ON DELETE CASCADE
 );
 
+CREATE TABLE grants (
+  grant_id VARCHAR(64) NOT NULL,
+  owner VARCHAR(64) NOT NULL,
+  kind VARCHAR(16) NOT NULL,
+  resource VARCHAR(255) NOT NULL,
+  thread_id VARCHAR(64),
+  user_id VARCHAR(64),
+  team_id VARCHAR(64),
+  access VARCHAR(16) NOT NULL,
+  created_at BIGINT NOT NULL,
+  CONSTRAINT pk_grants PRIMARY KEY (grant_id),
+  CONSTRAINT fk_grants_owner FOREIGN KEY(owner) REFERENCES accounts (user_id) ON DELETE CASCADE,
+  CONSTRAINT fk_grants_thread_id FOREIGN KEY(thread_id) REFERENCES threads (thread_id) ON DELETE CASCADE,
+  CONSTRAINT fk_grants_user_id FOREIGN KEY(user_id) REFERENCES accounts (user_id) ON DELETE CASCADE,
+  CONSTRAINT fk_grants_team_id FOREIGN KEY(team_id) REFERENCES teams (team_id) ON DELETE CASCADE
+);
+
 CREATE TABLE identities (
   identity_id VARCHAR(64) NOT NULL,
   owner VARCHAR(64) NOT NULL,
@@ -412,7 +429,7 @@ CREATE TABLE runs (
   metadata JSON NOT NULL,
   error TEXT,
   created_at BIGINT NOT NULL,
-  updated_at BIGINT NOT NULL, multitask_strategy VARCHAR(16) DEFAULT 'reject' NOT NULL, attempt INTEGER DEFAULT '1' NOT NULL, idempotency_key VARCHAR(255), request_hash VARCHAR(64) DEFAULT '' NOT NULL, cancel_action VARCHAR(16), input_tokens BIGINT DEFAULT '0' NOT NULL, output_tokens BIGINT DEFAULT '0' NOT NULL, waits_for VARCHAR(16), position BIGINT DEFAULT '0' NOT NULL,
+  updated_at BIGINT NOT NULL, multitask_strategy VARCHAR(16) DEFAULT 'reject' NOT NULL, attempt INTEGER DEFAULT '1' NOT NULL, idempotency_key VARCHAR(255), request_hash VARCHAR(64) DEFAULT '' NOT NULL, cancel_action VARCHAR(16), input_tokens BIGINT DEFAULT '0' NOT NULL, output_tokens BIGINT DEFAULT '0' NOT NULL, waits_for VARCHAR(16), position BIGINT DEFAULT '0' NOT NULL, started_by VARCHAR(64),
   CONSTRAINT pk_runs PRIMARY KEY (run_id),
   CONSTRAINT fk_runs_thread_id FOREIGN KEY(thread_id) REFERENCES threads (thread_id) ON DELETE CASCADE
 );
@@ -469,6 +486,23 @@ CREATE TABLE store_items (
   created_at BIGINT NOT NULL,
   updated_at BIGINT NOT NULL,
   CONSTRAINT pk_store_items PRIMARY KEY (owner, namespace, "key")
+);
+
+CREATE TABLE team_members (
+  team_id VARCHAR(64) NOT NULL,
+  user_id VARCHAR(64) NOT NULL,
+  role VARCHAR(16) NOT NULL,
+  added_at BIGINT NOT NULL,
+  CONSTRAINT pk_team_members PRIMARY KEY (team_id, user_id),
+  CONSTRAINT fk_team_members_team_id FOREIGN KEY(team_id) REFERENCES teams (team_id) ON DELETE CASCADE,
+  CONSTRAINT fk_team_members_user_id FOREIGN KEY(user_id) REFERENCES accounts (user_id) ON DELETE CASCADE
+);
+
+CREATE TABLE teams (
+  team_id VARCHAR(64) NOT NULL,
+  name VARCHAR(255) NOT NULL,
+  created_at BIGINT NOT NULL,
+  CONSTRAINT pk_teams PRIMARY KEY (team_id)
 );
 
 CREATE TABLE threads (
@@ -589,6 +623,16 @@ CREATE UNIQUE INDEX ix_feedback_run_id_owner_message_id ON feedback (run_id, own
 
 CREATE INDEX ix_feedback_thread_id ON feedback (thread_id);
 
+CREATE UNIQUE INDEX ix_grants_resource_team_id ON grants (owner, kind, resource, team_id);
+
+CREATE UNIQUE INDEX ix_grants_resource_user_id ON grants (owner, kind, resource, user_id);
+
+CREATE INDEX ix_grants_team_id ON grants (team_id);
+
+CREATE INDEX ix_grants_thread_id ON grants (thread_id);
+
+CREATE INDEX ix_grants_user_id ON grants (user_id);
+
 CREATE UNIQUE INDEX ix_identities_issuer_subject ON identities (issuer, subject);
 
 CREATE INDEX ix_identities_owner ON identities (owner);
@@ -664,6 +708,8 @@ CREATE UNIQUE INDEX ix_search_messages_thread_id_message_id_part ON search_messa
 CREATE INDEX ix_shares_thread_id ON shares (thread_id);
 
 CREATE UNIQUE INDEX ix_shares_token_hash ON shares (token_hash);
+
+CREATE INDEX ix_team_members_user_id ON team_members (user_id);
 
 CREATE INDEX ix_threads_activity ON threads (activity);
 

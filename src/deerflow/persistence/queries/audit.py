@@ -43,6 +43,8 @@ AuditKind = Literal[
     "configuration.agent",
     "configuration.permission",
     "configuration.share",
+    "configuration.grant",
+    "configuration.team",
     "run.approval",
     "run.tool_call",
     "data.thread_deleted",

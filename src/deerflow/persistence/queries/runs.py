@@ -257,9 +257,13 @@ def to_run_record(row: RowMapping | Mapping[str, Any]) -> RunRecord:
     return RunRecord(**{**row, **enums})
 
 
-def list_steering_requests(connection: Connection, thread_id: str) -> Sequence[ClaimedRun]:
-    """Return the requests that want to join the thread's run and were not cancelled, oldest first."""
-    waiting = (runs.c.thread_id == thread_id) & (runs.c.status == RunStatus.PENDING)
+def list_steering_requests(connection: Connection, run: RunRecord) -> Sequence[ClaimedRun]:
+    """Return the requests of the same person that want to join a run and were not cancelled, oldest first.
+
+    Those of other people wait: the run acts with the logins and the money of the person who started it.
+    """
+    same_person = runs.c.started_by.is_not_distinct_from(run.started_by)
+    waiting = (runs.c.thread_id == run.thread_id) & (runs.c.status == RunStatus.PENDING) & same_person
     steering = waiting & (runs.c.multitask_strategy == MultitaskStrategy.STEER) & runs.c.cancel_action.is_(None)
     return [read_claimed_run(connection, run.run_id) for run in select_oldest_first(connection, steering)]
 

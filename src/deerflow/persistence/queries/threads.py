@@ -293,7 +293,12 @@ def select_with_status(owner: str) -> Select[tuple[object, ...]]:
 
 def to_thread_record(row: Row[tuple[object, ...]]) -> ThreadRecord:
     """Convert a row to a record."""
-    fields = dict(row._mapping)
+    return build_thread_record(row._mapping)
+
+
+def build_thread_record(columns: Mapping[Any, Any]) -> ThreadRecord:
+    """Return the record of the columns of a thread."""
+    fields = dict(columns)
     del fields["agent_title"], fields["activity"]
     return ThreadRecord(status=to_thread_status(fields.pop("run_status")), **fields)
 

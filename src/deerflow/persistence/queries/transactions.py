@@ -80,7 +80,7 @@ def accept_run(
     Raises:
         Conflict: The thread is busy and the run may not wait, or its idempotency key was used for another request.
         NotFound: The thread does not exist and may not be created, or has another owner.
-        QuotaExceeded: The owner has active runs in too many threads.
+        QuotaExceeded: The person has active runs in too many threads.
     """
     has_thread = thread_exists(connection, run.thread_id, run.owner)
     if known := find_run_by_key(connection, run.owner, request):
@@ -92,7 +92,7 @@ def accept_run(
         insert_thread(connection, run.thread_id, run.owner, {}, title)
     others = list_active_runs(connection, run.thread_id) if has_thread else ()
     if max_busy_threads is not None and not others:
-        check_busy_threads(connection, run.owner, max_busy_threads)
+        check_busy_threads(connection, run.actor, max_busy_threads)
     if others:
         if run.multitask_strategy is MultitaskStrategy.REJECT:
             raise Conflict(f"thread {run.thread_id!r} is busy with another run")
@@ -112,17 +112,17 @@ def accept_run(
 def record_approvals(
     connection: Connection, run: RunRecord, decisions: Sequence[tuple[str, AuditOutcome, bool]]
 ) -> None:
-    """Record what the owner of a run has decided about calls of tools."""
+    """Record what the person who started a run has decided about calls of tools."""
     events = []
     for tool, outcome, is_for_thread in decisions:
         scope = {"scope": "thread"} if is_for_thread else {}
         details = {"tool": tool, "thread": run.thread_id, "run": run.run_id, **scope}
-        events.append(AuditEvent("run.approval", run.owner, run.owner, outcome, details))
+        events.append(AuditEvent("run.approval", run.actor, run.owner, outcome, details))
     record_events(connection, *events)
 
 
 def check_busy_threads(connection: Connection, owner: str, limit: int) -> None:
-    """Raise `QuotaExceeded` if the owner has active runs in as many threads as they may have."""
+    """Raise `QuotaExceeded` if a person has active runs in as many threads as they may have."""
     lock_owner(connection, owner)
     if count_busy_threads(connection, owner) >= limit:
         raise QuotaExceeded(f"you have runs in {limit} threads, which is your quota; wait until one ends", RETRY_S)

@@ -212,8 +212,9 @@ def lock_owner(connection: Connection, owner: str) -> None:
 
 
 def count_busy_threads(connection: Connection, owner: str) -> int:
-    """Return the number of threads of a person that have an active run."""
-    query = select(func.count(func.distinct(runs.c.thread_id))).where(runs.c.owner == owner, ACTIVE)
+    """Return the number of threads in which a person has an active run."""
+    started = func.coalesce(runs.c.started_by, runs.c.owner) == owner
+    query = select(func.count(func.distinct(runs.c.thread_id))).where(started, ACTIVE)
     return connection.execute(query).scalar() or 0
 
 

@@ -114,6 +114,45 @@ user_deletions = Table(
     Column("created_at", UtcTime, nullable=False),
 )
 
+teams = Table(
+    "teams",
+    metadata,
+    Column("team_id", String(64), primary_key=True),
+    Column("name", String(255), nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+)
+
+team_members = Table(
+    "team_members",
+    metadata,
+    Column("team_id", String(64), ForeignKey("teams.team_id", ondelete="CASCADE"), primary_key=True),
+    Column("user_id", String(64), ForeignKey("accounts.user_id", ondelete="CASCADE"), primary_key=True),
+    Column("role", String(16), nullable=False),
+    Column("added_at", UtcTime, nullable=False),
+    Index("ix_team_members_user_id", "user_id"),
+)
+
+# What a person shares, with a person (`user_id`) or with a team. Of a thread, `thread_id` repeats its id in `resource`,
+# so that a grant ends with its thread.
+grants = Table(
+    "grants",
+    metadata,
+    Column("grant_id", String(64), primary_key=True),
+    Column("owner", String(64), ForeignKey("accounts.user_id", ondelete="CASCADE"), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("resource", String(255), nullable=False),
+    Column("thread_id", String(64), ForeignKey("threads.thread_id", ondelete="CASCADE")),
+    Column("user_id", String(64), ForeignKey("accounts.user_id", ondelete="CASCADE")),
+    Column("team_id", String(64), ForeignKey("teams.team_id", ondelete="CASCADE")),
+    Column("access", String(16), nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Index("ix_grants_resource_user_id", "owner", "kind", "resource", "user_id", unique=True),
+    Index("ix_grants_resource_team_id", "owner", "kind", "resource", "team_id", unique=True),
+    Index("ix_grants_thread_id", "thread_id"),
+    Index("ix_grants_user_id", "user_id"),
+    Index("ix_grants_team_id", "team_id"),
+)
+
 # Limits that an administrator has set for a person: those that are missing in `limits` are configured, null is none.
 user_quotas = Table(
     "user_quotas",

@@ -126,6 +126,8 @@ runs = Table(
     Column("position", BigInteger, nullable=False, server_default="0"),
     Column("created_at", UtcTime, nullable=False),
     Column("updated_at", UtcTime, nullable=False),
+    # The person who has started the run in a thread that is shared with them.
+    Column("started_by", String(64)),
     Index("ix_runs_position", "position"),
     Index("ix_runs_thread_id_position", "thread_id", "position"),
 )

@@ -35,9 +35,13 @@ MAX_TRIES = 2
 class Journal:
     """Writes the events of all runs of this process."""
 
-    def __init__(self, database: Database, bridge: StreamBridge) -> None:
+    def __init__(
+        self, database: Database, bridge: StreamBridge, on_written: Callable[[float], object] = lambda _: None
+    ) -> None:
+        """`on_written` is called with the seconds that a group of events took."""
         self._database = database
         self._bridge = bridge
+        self._on_written = on_written
         self._waiting: list[JournalEntry] = []
         self._hurry = asyncio.Event()
         self._written_at = 0.0
@@ -194,12 +198,15 @@ class Journal:
         self._writer = None
 
     async def _write_group(self) -> None:
+        clock = asyncio.get_running_loop().time
+        began = clock()
         async with self._taking:
             self._hurry.clear()
-            self._written_at = asyncio.get_running_loop().time()
+            self._written_at = clock()
             entries, self._waiting = self._waiting[:MAX_ROWS], self._waiting[MAX_ROWS:]
             if entries:
                 await self._write_parts(entries)
+                self._on_written(clock() - began)
 
     async def _write_parts(self, entries: "Sequence[JournalEntry]") -> None:
         """Write entries together; if they are refused, in halves down to the one that is the cause."""

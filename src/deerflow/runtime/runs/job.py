@@ -190,7 +190,7 @@ class SteeringInbox:
         if not self._job.signals.has_pending_input:
             return again
         self._job.signals.has_pending_input = False
-        joined = await self._database.read(partial(list_steering_requests, thread_id=self._job.run.thread_id))
+        joined = await self._database.read(partial(list_steering_requests, run=self._job.run))
         messages = [message for each in joined for message in request_messages(deserialize_request(each.request))]
         if not messages:
             return again

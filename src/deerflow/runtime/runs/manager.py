@@ -34,6 +34,7 @@ from deerflow.runtime.runs.job import HANDED_OVER, ActiveRun, Job, ResolvedSetti
 from deerflow.runtime.runs.records import RunRecords
 from deerflow.runtime.runs.recovery import restore_or_end, resume_when_possible
 from deerflow.runtime.runs.request import (
+    check_scopes,
     create_run_record,
     initial_title,
     match_resume,
@@ -78,17 +79,24 @@ class RunManager:
         self._is_closed = False
 
     async def create_or_reject(
-        self, request: RunRequest, who: Principal, also: AdmissionChange = admit_alone
+        self,
+        request: RunRequest,
+        who: Principal,
+        actor: Principal | None = None,
+        *,
+        also: AdmissionChange = admit_alone,
     ) -> RunRecord:
-        """Accept a run. When this returns, the run is recorded and is active or pending.
+        """Accept a run in a thread of `who`. When this returns, the run is recorded and is active or pending.
 
-        `also` is part of the transaction that records it.
+        `actor`: the person who starts it and pays for it, if it is not `who`. `also` is part of the transaction that
+        records it.
 
         Raises:
             Conflict: the thread has an active run and this one may not wait.
             StateTooNew: the thread was used by a newer version of this program.
             NotFound: the thread does not exist and is not to be created, or has another owner.
             InvalidRequest: the request is invalid.
+            Forbidden: only the owner may allow calls of a tool for the whole thread.
             QuotaExceeded: a limit of the person is reached.
         """
         check_thread_id(request.thread_id)
@@ -96,8 +104,9 @@ class RunManager:
         if request.resume is not None or request.command is not None:
             await self._worker.load()  # the checks of these requests would import it on the event loop
         request, decisions = await match_resume(self._database, self._hooks.pending_interrupts, request, who)
-        messages, settings = request_messages(request), await self._hooks.resolve_settings(who.user_id)
-        run = create_run_record(request, who, self._process)
+        run = create_run_record(request, who, self._process, actor)
+        check_scopes(decisions, is_owner=run.started_by is None)
+        messages, settings = request_messages(request), await self._hooks.resolve_settings(run.actor)
         first = RunEvent(1, "metadata", to_json({"run_id": run.run_id, "thread_id": run.thread_id}))
         admission = await self._database.write(
             partial(
@@ -106,9 +115,9 @@ class RunManager:
                 request=serialize_request(request, messages),
                 first=LoggedEvent(run.run_id, first, run.created_at),
                 title=initial_title(messages, settings.title),
-                may_create_thread=request.create_thread,
+                may_create_thread=request.create_thread and run.started_by is None,
                 decisions=decisions,
-                max_busy_threads=await self._hooks.check_quota(who.user_id),
+                max_busy_threads=await self._hooks.check_quota(run.actor),
                 also=also,
             )
         )
@@ -381,7 +390,7 @@ class RunManager:
         if finish.next is None:
             return
         try:
-            settings = await self._hooks.resolve_settings(finish.next.record.owner)
+            settings = await self._hooks.resolve_settings(finish.next.record.actor)
             job = await restore_or_end(self._database, finish.next, settings)
         except StorageUnavailable as problem:
             self._resume_later(finish.next.record, problem)

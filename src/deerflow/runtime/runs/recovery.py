@@ -51,7 +51,7 @@ async def claim_abandoned_runs(
             claimed = await end_damaged(database, replace(run, process=process), problem)
         if claimed is None:
             continue
-        if job := await restore_or_end(database, claimed, await resolve_settings(claimed.record.owner)):
+        if job := await restore_or_end(database, claimed, await resolve_settings(claimed.record.actor)):
             jobs.append(job)
             record = job.run
             logger.warning("run %s of thread %s goes on, attempt %d", record.run_id, record.thread_id, record.attempt)
@@ -89,7 +89,7 @@ async def resume_when_possible(
             if claimed is None:
                 return None
             run, note, is_damaged = claimed.record, HANDED_OVER, False
-            return await restore_or_end(database, claimed, await resolve_settings(run.owner))
+            return await restore_or_end(database, claimed, await resolve_settings(run.actor))
         except StorageUnavailable as still:
             logger.error("run %s of thread %s waits for the database: %s", run.run_id, run.thread_id, still)
 

@@ -14,7 +14,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from pydantic import TypeAdapter, ValidationError
 
 from deerflow.config.sections.runs import TitleConfig
-from deerflow.domain.errors import Conflict, InvalidRequest
+from deerflow.domain.errors import Conflict, Forbidden, InvalidRequest
 from deerflow.domain.identity import Principal, new_id
 from deerflow.domain.runs import Resume, RunRecord, RunRequest, RunStatus
 from deerflow.domain.threads import derive_title
@@ -57,6 +57,12 @@ def list_decisions(question: object, answer: object) -> Sequence[Decision]:
     given = answer.get("decisions", ()) if isinstance(answer, Mapping) else ()
     decided = zip(requested_calls(question) or (), given, strict=False)
     return [(call["name"], each["type"], each.get("scope") == "thread") for call, each in decided]
+
+
+def check_scopes(decisions: Sequence[Decision], *, is_owner: bool) -> None:
+    """Raise `Forbidden` if a person who does not own the thread decides about calls for all of it."""
+    if not is_owner and any(is_for_thread for _, _, is_for_thread in decisions):
+        raise Forbidden("only the owner of the thread can allow calls for the whole thread")
 
 
 def match_answers(questions: "Sequence[Interrupt]", answer: object) -> dict[str, object]:
@@ -122,8 +128,8 @@ def request_messages(request: RunRequest) -> list[BaseMessage]:
     return [] if brings_none else to_messages(request.messages)
 
 
-def create_run_record(request: RunRequest, who: Principal, process: str) -> RunRecord:
-    """Return the record of a new run."""
+def create_run_record(request: RunRequest, who: Principal, process: str, actor: Principal | None = None) -> RunRecord:
+    """Return the record of a new run of a thread of `who`, started by `actor` if that is another person."""
     now = datetime.now(UTC)
     return RunRecord(
         run_id=new_id(),
@@ -139,6 +145,7 @@ def create_run_record(request: RunRequest, who: Principal, process: str) -> RunR
         error=None,
         created_at=now,
         updated_at=now,
+        started_by=None if actor in (None, who) else actor.user_id,
     )
 
 

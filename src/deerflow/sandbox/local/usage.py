@@ -344,6 +344,8 @@ def is_owned(folder: Path) -> bool:
 def remove_folder(folder: Path) -> None:
     """Delete a folder and its content, even if it is deeply nested or read-only. No link is followed.
 
+    Others may delete parts of it at the same time.
+
     Raises:
         OSError: Something cannot be deleted.
     """
@@ -352,8 +354,9 @@ def remove_folder(folder: Path) -> None:
         root = OpenFolder(open_folder(above.descriptor, folder.name))
         while folders := flatten_folder(root, root):
             for name in folders:
-                flatten_folder(OpenFolder(open_folder(root.descriptor, name)), root)
-                os.rmdir(name, dir_fd=root.descriptor)
+                with suppress(FileNotFoundError):
+                    flatten_folder(OpenFolder(open_folder(root.descriptor, name)), root)
+                    os.rmdir(name, dir_fd=root.descriptor)
         folder.rmdir()
 
 
@@ -362,9 +365,10 @@ def flatten_folder(folder: OpenFolder, root: OpenFolder) -> list[str]:
     with os.scandir(folder.descriptor) as inside:
         names = [(each.name, stat.S_ISDIR(each.stat(follow_symlinks=False).st_mode)) for each in inside]
     for name, is_folder in names:
-        if not is_folder:
-            os.unlink(name, dir_fd=folder.descriptor)
-        elif folder is not root:
-            os.close(open_folder(folder.descriptor, name))  # makes it writable: others cannot be moved
-            os.rename(name, uuid4().hex, src_dir_fd=folder.descriptor, dst_dir_fd=root.descriptor)
+        with suppress(FileNotFoundError):
+            if not is_folder:
+                os.unlink(name, dir_fd=folder.descriptor)
+            elif folder is not root:
+                os.close(open_folder(folder.descriptor, name))  # makes it writable: others cannot be moved
+                os.rename(name, uuid4().hex, src_dir_fd=folder.descriptor, dst_dir_fd=root.descriptor)
     return [name for name, is_folder in names if is_folder]

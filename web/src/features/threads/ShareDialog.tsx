@@ -1,13 +1,15 @@
-/** Dialog to create, copy, list and revoke share links. */
+/** Dialog to share a thread with people and teams, and to create, copy, list and revoke share links. */
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link2, Trash2, X } from "lucide-react";
 import { useState } from "react";
 import type { Share } from "@/api/sharing";
+import { Grants } from "@/features/threads/Grants";
 import { useLanguage, useStrings } from "@/i18n/context";
 import { formatMoment } from "@/i18n/format";
 import { sentence } from "@/i18n/i18n";
 import { useSharingStrings } from "@/i18n/sharing";
+import { useTeamStrings } from "@/i18n/teams";
 import { useFeature, useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { CopyButton } from "@/ui/CopyButton";
@@ -25,7 +27,10 @@ type Days = "7" | "30" | "any";
 
 export default function ShareDialog({ threadId, title, onClose }: Props) {
   const strings = useStrings();
+  const teamStrings = useTeamStrings();
   const canShare = useFeature("sharing");
+  const { accounts } = useServer();
+  const hasPeople = useQuery({ queryKey: ["me"], queryFn: accounts.me }).data?.login_required === true;
   return (
     <Dialog
       label={strings.shareThread(title)}
@@ -37,6 +42,8 @@ export default function ShareDialog({ threadId, title, onClose }: Props) {
         <IconButton icon={X} label={strings.close} onClick={onClose} />
       </div>
       <div className="flex flex-col gap-4 overflow-y-auto p-4">
+        {hasPeople && <Grants threadId={threadId} />}
+        {hasPeople && <h3 className="border-t border-line pt-4 font-medium">{teamStrings.links}</h3>}
         {canShare ? (
           <>
             <p className="text-soft">{strings.shareHint}</p>

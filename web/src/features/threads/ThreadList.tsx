@@ -25,6 +25,7 @@ const SearchHits = lazy(() =>
   import("@/features/threads/SearchHits").catch(() => ({ default: SearchFailed })),
 );
 const ProjectFolders = lazy(() => import("@/features/threads/ProjectFolders"));
+const SharedThreads = lazy(() => import("@/features/threads/SharedThreads"));
 
 export function ThreadList() {
   const strings = useStrings();
@@ -63,6 +64,7 @@ export function ThreadList() {
       {wanted === "" && !archived && (
         <Suspense>
           <ProjectFolders />
+          <SharedThreads />
         </Suspense>
       )}
       <Threads wanted={wanted} archived={archived} hasHits={search.hits.length > 0}>

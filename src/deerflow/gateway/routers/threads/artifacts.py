@@ -23,7 +23,7 @@ from deerflow.domain.errors import FileProblem
 from deerflow.domain.files import OUTPUTS
 from deerflow.domain.identity import Principal
 from deerflow.domain.threads import ThreadRecord
-from deerflow.gateway.dependencies import CurrentUser, HarnessDep
+from deerflow.gateway.dependencies import HarnessDep, ThreadReader, ThreadWriter
 from deerflow.gateway.files import (
     HEADERS,
     Conditions,
@@ -113,7 +113,7 @@ async def get_artifact(
     thread_id: str,
     path: ArtifactPath,
     harness: HarnessDep,
-    user: CurrentUser,
+    user: ThreadReader,
     wanted: RequestConditions,
     download: bool = False,
 ) -> Response:
@@ -129,7 +129,7 @@ async def look_at_artifact(
     thread_id: str,
     path: ArtifactPath,
     harness: HarnessDep,
-    user: CurrentUser,
+    user: ThreadReader,
     wanted: RequestConditions,
     download: bool = False,
 ) -> Response:
@@ -143,7 +143,7 @@ async def get_thumbnail(
     thread_id: str,
     path: ArtifactPath,
     harness: HarnessDep,
-    user: CurrentUser,
+    user: ThreadReader,
     wanted: RequestConditions,
     size: Annotated[
         int, Query(ge=1, le=1024, description="Longer side in pixels, rounded up to 64, 128 … 1024.")
@@ -158,7 +158,7 @@ async def get_thumbnail(
     "/file-previews/{path:file}", response_model=AnyPreview, responses=PREVIEW, summary="Preview an Office file"
 )
 async def get_file_preview(
-    thread_id: str, path: ArtifactPath, harness: HarnessDep, user: CurrentUser, wanted: RequestConditions
+    thread_id: str, path: ArtifactPath, harness: HarnessDep, user: ThreadReader, wanted: RequestConditions
 ) -> Response:
     """Get slides as pictures, the text of a document, the cells of a workbook, or the files of a zip archive.
 
@@ -189,7 +189,7 @@ async def edit_artifact(
         ),
     ],
     harness: HarnessDep,
-    user: CurrentUser,
+    user: ThreadWriter,
 ) -> Edited:
     """Replace a text file in `outputs` or `workspace`; 409 with the current hash if it was changed since."""
     edited = await harness.artifacts.edit(thread_id, user, f"/{path}", body.content, body.expected_sha256)
@@ -200,7 +200,7 @@ async def edit_artifact(
 async def download_artifacts(
     thread_id: str,
     harness: HarnessDep,
-    user: CurrentUser,
+    user: ThreadReader,
     path: Annotated[
         list[str],
         Query(
@@ -219,7 +219,7 @@ async def bundle_artifacts(
         BundleFiles, Body(openapi_examples={"all": {"summary": "A folder", "value": {"paths": [OUTPUTS]}}})
     ],
     harness: HarnessDep,
-    user: CurrentUser,
+    user: ThreadReader,
 ) -> Response:
     """Download files and folders as one zip file, with the paths in the body."""
     return await zip_response(harness, thread_id, user, body.paths)
@@ -283,7 +283,7 @@ PAGE: dict[int | str, dict[str, Any]] = {
     responses=PAGE,
     summary="Preview a web page",
 )
-async def preview(thread_id: str, path: str, harness: HarnessDep, user: CurrentUser) -> Response:
+async def preview(thread_id: str, path: str, harness: HarnessDep, user: ThreadReader) -> Response:
     """Get a web page or SVG for a frame: its scripts run, but without an origin and without network access."""
     return await preview_response(harness, await harness.threads.get(thread_id, user), path)
 

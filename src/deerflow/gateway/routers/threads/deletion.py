@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from deerflow.domain.errors import InvalidRequest
 from deerflow.domain.threads import ThreadFilter, ThreadStatus
-from deerflow.gateway.dependencies import CurrentUser, HarnessDep
+from deerflow.gateway.dependencies import CurrentUser, HarnessDep, ThreadOwner
 from deerflow.gateway.examples import THREAD, with_examples
 from deerflow.runtime.threads.deletion import DeletionResult
 
@@ -71,7 +71,7 @@ class DeletedThreads(BaseModel):
     responses={202: {"description": "Deleted; remaining data is removed in the background."}},
 )
 async def delete_thread(
-    thread_id: str, harness: HarnessDep, user: CurrentUser, stop_runs: StopRuns = False
+    thread_id: str, harness: HarnessDep, user: ThreadOwner, stop_runs: StopRuns = False
 ) -> Response:
     """Delete a thread and all that belongs to it; 409 while a run is active, unless `stop_runs` is set."""
     is_done = await harness.threads.delete(thread_id, user, stop_runs=stop_runs)

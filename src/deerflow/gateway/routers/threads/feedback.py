@@ -7,7 +7,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from deerflow.domain import runs as domain
-from deerflow.gateway.dependencies import CurrentUser, HarnessDep
+from deerflow.gateway.dependencies import HarnessDep, ThreadOwner
 from deerflow.persistence.queries.audit import AuditEvent
 from deerflow.services.audit import audited
 from deerflow.services.user_data import GrantedPermission
@@ -56,7 +56,7 @@ class FeedbackStats(BaseModel):
 
 @router.put("/runs/{run_id}/feedback", summary="Rate a run")
 async def put_feedback(
-    thread_id: str, run_id: str, body: GiveFeedback, harness: HarnessDep, user: CurrentUser
+    thread_id: str, run_id: str, body: GiveFeedback, harness: HarnessDep, user: ThreadOwner
 ) -> Feedback:
     """Rate a run, or one of its messages; an earlier rating is replaced."""
     given = await harness.resources.feedback.put(thread_id, run_id, user, body.rating, body.comment, body.message_id)
@@ -65,7 +65,7 @@ async def put_feedback(
 
 @router.post("/runs/{run_id}/feedback", status_code=201, summary="Rate a run once")
 async def add_feedback(
-    thread_id: str, run_id: str, body: GiveFeedback, harness: HarnessDep, user: CurrentUser
+    thread_id: str, run_id: str, body: GiveFeedback, harness: HarnessDep, user: ThreadOwner
 ) -> Feedback:
     """Rate a run, or one of its messages; 409 if there is a rating already."""
     put = harness.resources.feedback.put
@@ -74,19 +74,19 @@ async def add_feedback(
 
 
 @router.get("/runs/{run_id}/feedback", summary="List the feedback on a run")
-async def list_feedback(thread_id: str, run_id: str, harness: HarnessDep, user: CurrentUser) -> list[Feedback]:
+async def list_feedback(thread_id: str, run_id: str, harness: HarnessDep, user: ThreadOwner) -> list[Feedback]:
     """List the feedback on a run and its messages, oldest first."""
     return [Feedback.from_domain(given) for given in await harness.resources.feedback.list(thread_id, run_id, user)]
 
 
 @router.get("/feedback", summary="List the feedback in a thread")
-async def list_thread_feedback(thread_id: str, harness: HarnessDep, user: CurrentUser) -> list[Feedback]:
+async def list_thread_feedback(thread_id: str, harness: HarnessDep, user: ThreadOwner) -> list[Feedback]:
     """List the feedback on all runs of a thread, oldest first."""
     return [Feedback.from_domain(given) for given in await harness.resources.feedback.list_thread(thread_id, user)]
 
 
 @router.get("/runs/{run_id}/feedback/stats", summary="Get feedback statistics of a run")
-async def get_stats(thread_id: str, run_id: str, harness: HarnessDep, user: CurrentUser) -> FeedbackStats:
+async def get_stats(thread_id: str, run_id: str, harness: HarnessDep, user: ThreadOwner) -> FeedbackStats:
     """Get the number of ratings of each kind."""
     return FeedbackStats.model_validate(
         await harness.resources.feedback.stats(thread_id, run_id, user), from_attributes=True
@@ -94,14 +94,14 @@ async def get_stats(thread_id: str, run_id: str, harness: HarnessDep, user: Curr
 
 
 @router.delete("/runs/{run_id}/feedback", status_code=204, summary="Delete all feedback on a run")
-async def delete_all_feedback(thread_id: str, run_id: str, harness: HarnessDep, user: CurrentUser) -> None:
+async def delete_all_feedback(thread_id: str, run_id: str, harness: HarnessDep, user: ThreadOwner) -> None:
     """Delete all your feedback on a run."""
     await harness.resources.feedback.delete(thread_id, run_id, user)
 
 
 @router.delete("/runs/{run_id}/feedback/{feedback_id}", status_code=204, summary="Delete feedback")
 async def delete_feedback(
-    thread_id: str, run_id: str, feedback_id: str, harness: HarnessDep, user: CurrentUser
+    thread_id: str, run_id: str, feedback_id: str, harness: HarnessDep, user: ThreadOwner
 ) -> None:
     """Delete one of your feedback entries on a run."""
     await harness.resources.feedback.delete(thread_id, run_id, user, feedback_id)
@@ -137,7 +137,7 @@ class Permissions(BaseModel):
 
 
 @permissions_router.get("", summary="List what is allowed in a thread")
-async def list_permissions(thread_id: str, harness: HarnessDep, user: CurrentUser) -> Permissions:
+async def list_permissions(thread_id: str, harness: HarnessDep, user: ThreadOwner) -> Permissions:
     """List the tool calls that you have allowed in a thread, oldest first.
 
     They are granted by a decision `{"type": "approve", "scope": "thread"}`, and deleted with the thread.
@@ -147,7 +147,7 @@ async def list_permissions(thread_id: str, harness: HarnessDep, user: CurrentUse
 
 
 @permissions_router.delete("/{permission_id}", status_code=204, summary="Revoke a permission")
-async def revoke_permission(thread_id: str, permission_id: str, harness: HarnessDep, user: CurrentUser) -> None:
+async def revoke_permission(thread_id: str, permission_id: str, harness: HarnessDep, user: ThreadOwner) -> None:
     """Revoke a permission; the next such call needs approval again, also of an active run."""
     details = {"action": "revoke_permission", "thread": thread_id, "permission": permission_id}
     event = AuditEvent("configuration.permission", user.user_id, user.user_id, details=details)

@@ -21,7 +21,7 @@ from deerflow.domain.files import (
     WorkspaceChanges,
 )
 from deerflow.domain.web_pages import PageSnapshot
-from deerflow.gateway.dependencies import CurrentUser, HarnessDep
+from deerflow.gateway.dependencies import HarnessDep, ThreadReader
 from deerflow.gateway.files import HEADERS
 from deerflow.sandbox.file_access import list_folder_entries
 
@@ -86,7 +86,7 @@ FolderPath = Annotated[
 
 @router.get("/threads/{thread_id}/files", summary="List a folder")
 async def list_files(
-    thread_id: str, harness: HarnessDep, user: CurrentUser, path: FolderPath = USER_DATA
+    thread_id: str, harness: HarnessDep, user: ThreadReader, path: FolderPath = USER_DATA
 ) -> FolderListing:
     """List a folder of the thread, one level deep; links are omitted."""
     thread = await harness.threads.get(thread_id, user)
@@ -170,7 +170,7 @@ async def get_workspace_changes(
     thread_id: str,
     run_id: str,
     harness: HarnessDep,
-    user: CurrentUser,
+    user: ThreadReader,
     include_files: bool = True,
     include_diff: bool = False,
 ) -> RunChanges:
@@ -233,7 +233,7 @@ class WebPageText(WebPage):
 async def list_web_pages(
     thread_id: str,
     harness: HarnessDep,
-    user: CurrentUser,
+    user: ThreadReader,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     offset: Annotated[int, Query(ge=0, le=1_000_000)] = 0,
 ) -> WebPages:
@@ -254,7 +254,7 @@ async def list_web_pages(
 async def get_web_page_at(
     thread_id: str,
     harness: HarnessDep,
-    user: CurrentUser,
+    user: ThreadReader,
     url: Annotated[str, Query(min_length=1, max_length=4000, examples=["https://example.org/birds"])],
 ) -> PlainTextResponse:
     """Get the text of a cited page, as of the last time an agent read it."""
@@ -263,7 +263,7 @@ async def get_web_page_at(
 
 
 @web_pages_router.get("/{snapshot_id}", summary="Get a web page")
-async def get_web_page(thread_id: str, snapshot_id: str, harness: HarnessDep, user: CurrentUser) -> WebPageText:
+async def get_web_page(thread_id: str, snapshot_id: str, harness: HarnessDep, user: ThreadReader) -> WebPageText:
     """Get a web page with its text, as of the time an agent read it."""
     page, text = await harness.resources.web_pages.get(thread_id, user, snapshot_id)
     return WebPageText(**WebPage.from_domain(page).model_dump(), text=text)
@@ -271,7 +271,7 @@ async def get_web_page(thread_id: str, snapshot_id: str, harness: HarnessDep, us
 
 @web_pages_router.get("/{snapshot_id}/text", response_class=PlainTextResponse, summary="Get the text of a web page")
 async def get_web_page_text(
-    thread_id: str, snapshot_id: str, harness: HarnessDep, user: CurrentUser
+    thread_id: str, snapshot_id: str, harness: HarnessDep, user: ThreadReader
 ) -> PlainTextResponse:
     """Get the text as plain text."""
     page, text = await harness.resources.web_pages.get(thread_id, user, snapshot_id)

@@ -10,7 +10,7 @@ from starlette.responses import StreamingResponse
 
 from deerflow.domain.errors import InvalidRequest
 from deerflow.domain.threads import SearchRole
-from deerflow.gateway.dependencies import CurrentAdmin, CurrentUser, HarnessDep
+from deerflow.gateway.dependencies import CurrentAdmin, CurrentUser, HarnessDep, ThreadReader
 from deerflow.persistence.queries.audit import AuditEvent
 from deerflow.persistence.queries.messages import MessageCursor, StoredMessage
 from deerflow.services.export import ExportFormat
@@ -88,7 +88,7 @@ class MessagePage(BaseModel):
 async def read_messages(
     thread_id: str,
     harness: HarnessDep,
-    user: CurrentUser,
+    user: ThreadReader,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     before: Annotated[str | None, Query(description="Cursor of the previous page, from `before`.")] = None,
 ) -> MessagePage:
@@ -172,7 +172,7 @@ EXPORT_CONTENT = {
 async def export_thread(
     thread_id: str,
     harness: HarnessDep,
-    user: CurrentUser,
+    user: ThreadReader,
     form: Annotated[ExportFormat, Query(alias="format", description="Output format.")] = "markdown",
 ) -> StreamingResponse:
     """Export a thread as Markdown, or as JSON with all messages, runs and files."""

@@ -10,10 +10,18 @@ from fastapi import APIRouter, Header, Query
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, computed_field
 from starlette.responses import Response, StreamingResponse
 
-from deerflow.domain.errors import Conflict, DeerFlowError, InvalidRequest, NotFound
+from deerflow.domain.errors import Conflict, DeerFlowError, InvalidRequest, NotFound, ReadOnlyAccess
 from deerflow.domain.identity import Principal, new_id
 from deerflow.domain.runs import CancelAction, DisconnectMode, EventName, RunRecord, RunRequest, RunStatus, StreamMode
-from deerflow.gateway.dependencies import CurrentUser, HarnessDep
+from deerflow.gateway.dependencies import (
+    READ_ONLY,
+    CurrentUser,
+    HarnessDep,
+    SharedAccess,
+    ThreadOwner,
+    ThreadReader,
+    ThreadWriter,
+)
 from deerflow.gateway.examples import RUN, THREAD, with_examples
 from deerflow.gateway.schemas.runs import LEAD_AGENT, Modes, RunKwargs, RunSettings, StartRun, StartRunInBatch
 from deerflow.gateway.sse import event_stream, parse_last_event_id, run_location
@@ -71,10 +79,15 @@ class CancelRuns(BaseModel):
 
 @router.post("/threads/{thread_id}/runs/stream")
 async def stream_run(
-    thread_id: str, body: StartRun, harness: HarnessDep, user: CurrentUser, idempotency_key: IdempotencyKey = None
+    thread_id: str,
+    body: StartRun,
+    harness: HarnessDep,
+    user: ThreadWriter,
+    actor: CurrentUser,
+    idempotency_key: IdempotencyKey = None,
 ) -> StreamingResponse:
     """Start a run and stream its events."""
-    run = await begin_run(harness, thread_id, body, user, idempotency_key)
+    run = await begin_run(harness, thread_id, body, user, actor, idempotency_key)
     stops = run.on_disconnect is DisconnectMode.CANCEL
     return event_stream(harness.runs, run, body.stream_mode, cancel_on_disconnect=stops)
 
@@ -84,47 +97,53 @@ async def start_run(
     thread_id: str,
     body: StartRun,
     harness: HarnessDep,
-    user: CurrentUser,
+    user: ThreadWriter,
+    actor: CurrentUser,
     response: Response,
     idempotency_key: IdempotencyKey = None,
 ) -> Run:
     """Start a run in the background."""
-    run = await begin_run(harness, thread_id, body, user, idempotency_key)
+    run = await begin_run(harness, thread_id, body, user, actor, idempotency_key)
     response.headers["Content-Location"] = run_location(run)
     return (await describe_runs(harness, user, [run]))[0]
 
 
 @router.post("/threads/{thread_id}/runs/wait")
 async def wait_for_run(
-    thread_id: str, body: StartRun, harness: HarnessDep, user: CurrentUser, idempotency_key: IdempotencyKey = None
+    thread_id: str,
+    body: StartRun,
+    harness: HarnessDep,
+    user: ThreadWriter,
+    actor: CurrentUser,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Start a run and return the thread state when it has ended."""
-    run = await begin_run(harness, thread_id, body, user, idempotency_key)
+    run = await begin_run(harness, thread_id, body, user, actor, idempotency_key)
     return await join_run(thread_id, run.run_id, harness, user)
 
 
 @router.post("/runs/stream")
 async def stream_run_in_new_thread(body: StartRun, harness: HarnessDep, user: CurrentUser) -> StreamingResponse:
     """Start a run in a new thread and stream its events."""
-    return await stream_run(choose_thread(body), body, harness, user)
+    return await stream_run(choose_thread(body), body, harness, user, user)
 
 
 @router.post("/runs/wait")
 async def wait_for_run_in_new_thread(body: StartRun, harness: HarnessDep, user: CurrentUser) -> Response:
     """Start a run in a new thread and return the thread state when it has ended."""
-    return await wait_for_run(choose_thread(body), body, harness, user)
+    return await wait_for_run(choose_thread(body), body, harness, user, user)
 
 
 @router.post("/runs")
 async def start_run_in_new_thread(body: StartRun, harness: HarnessDep, user: CurrentUser, response: Response) -> Run:
     """Start a run in a new thread, in the background."""
-    return await start_run(choose_thread(body), body, harness, user, response)
+    return await start_run(choose_thread(body), body, harness, user, user, response)
 
 
 @router.post("/runs/batch")
 async def start_runs(body: list[StartRunInBatch], harness: HarnessDep, user: CurrentUser) -> list[Run]:
     """Start several runs, each in a new thread; all of them or none."""
-    requests = [await prepare_run(harness, choose_thread(each), each, user) for each in body]
+    requests = [await prepare_run(harness, choose_thread(each), each, user, user) for each in body]
     started: list[RunRecord] = []
     try:
         for request in requests:
@@ -152,7 +171,7 @@ async def cancel_runs(
 async def list_runs(
     thread_id: str,
     harness: HarnessDep,
-    user: CurrentUser,
+    user: ThreadReader,
     limit: Annotated[int, Query(ge=1, le=1000)] = 10,
     offset: Annotated[int, Query(ge=0)] = 0,
     status: RunStatus | None = None,
@@ -172,7 +191,7 @@ async def list_runs(
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}")
-async def get_run(thread_id: str, run_id: str, harness: HarnessDep, user: CurrentUser) -> Run:
+async def get_run(thread_id: str, run_id: str, harness: HarnessDep, user: ThreadReader) -> Run:
     """Get a run."""
     return (await describe_runs(harness, user, [await harness.runs.get(thread_id, run_id, user)]))[0]
 
@@ -182,12 +201,15 @@ async def follow_run(
     thread_id: str,
     run_id: str,
     harness: HarnessDep,
-    user: CurrentUser,
+    user: ThreadReader,
+    shared: SharedAccess,
     modes: StreamModes = [],  # noqa: B006  # FastAPI copies it
     last_event_id: LastEventId = None,
     cancel_on_disconnect: bool = False,
 ) -> StreamingResponse:
     """Stream the events of a run from its start, or after `Last-Event-ID`, in the requested stream modes."""
+    if cancel_on_disconnect and shared is not None and shared.access != "write":
+        raise ReadOnlyAccess(READ_ONLY)
     run = await harness.runs.get(thread_id, run_id, user)
     after = parse_last_event_id(last_event_id)
     wanted = parse_modes(modes) or await harness.runs.modes_of(run)
@@ -195,7 +217,7 @@ async def follow_run(
 
 
 @router.get("/threads/{thread_id}/runs/{run_id}/join")
-async def join_run(thread_id: str, run_id: str, harness: HarnessDep, user: CurrentUser) -> Response:
+async def join_run(thread_id: str, run_id: str, harness: HarnessDep, user: ThreadReader) -> Response:
     """Wait for the end of a run and return the thread state."""
     run = await harness.runs.join(thread_id, run_id, user)
     place = run_location(run)
@@ -208,7 +230,7 @@ async def cancel_run(
     thread_id: str,
     run_id: str,
     harness: HarnessDep,
-    user: CurrentUser,
+    user: ThreadWriter,
     wait: bool = False,
     action: CancelAction = CancelAction.INTERRUPT,
 ) -> Response:
@@ -221,7 +243,7 @@ async def cancel_run(
 
 
 @router.delete("/threads/{thread_id}/runs/{run_id}", status_code=204)
-async def delete_run(thread_id: str, run_id: str, harness: HarnessDep, user: CurrentUser) -> None:
+async def delete_run(thread_id: str, run_id: str, harness: HarnessDep, user: ThreadOwner) -> None:
     """Delete an ended run and its events; its messages stay in the thread."""
     await harness.runs.delete(thread_id, run_id, user)
 
@@ -233,14 +255,15 @@ async def describe_runs(harness: Harness, user: Principal, runs: Sequence[RunRec
 
 
 async def begin_run(
-    harness: Harness, thread_id: str, body: StartRun, user: Principal, key: str | None = None
+    harness: Harness, thread_id: str, body: StartRun, user: Principal, actor: Principal, key: str | None = None
 ) -> RunRecord:
-    """Start a run, if it has an input or the thread has a next step."""
-    return await harness.runs.create_or_reject(await prepare_run(harness, thread_id, body, user, key), user)
+    """Start a run of `actor` in a thread of `user`, if it has an input or the thread has a next step."""
+    request = await prepare_run(harness, thread_id, body, user, actor, key)
+    return await harness.runs.create_or_reject(request, user, actor)
 
 
 async def prepare_run(
-    harness: Harness, thread_id: str, body: StartRun, user: Principal, key: str | None = None
+    harness: Harness, thread_id: str, body: StartRun, user: Principal, actor: Principal, key: str | None = None
 ) -> RunRequest:
     """Return the checked request of a run.
 
@@ -248,7 +271,7 @@ async def prepare_run(
         InvalidRequest: It has no input and the thread has no next step, or its input is invalid.
         NotFound: The assistant or checkpoint does not exist.
     """
-    request = body.to_request(thread_id, await resolve_settings(harness, body, user), user, key)
+    request = body.to_request(thread_id, await resolve_settings(harness, body, actor), actor, key)
     if request.goes_on and not await harness.threads.has_next_step(thread_id, user, request.checkpoint_id):
         raise InvalidRequest("input is missing: send {'messages': [...]}; this thread has no next step to resume")
     if request.checkpoint_id is not None:
@@ -338,7 +361,7 @@ async def read_events(
     thread_id: str,
     run_id: str,
     harness: HarnessDep,
-    user: CurrentUser,
+    user: ThreadReader,
     after_seq: Annotated[int, Query(ge=0)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 500,
     event_types: Annotated[list[str], Query()] = [],  # noqa: B006  # FastAPI copies it

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from deerflow.domain import threads as domain
 from deerflow.domain.errors import FileProblem
 from deerflow.domain.identity import Principal
-from deerflow.gateway.dependencies import CurrentUser, HarnessDep
+from deerflow.gateway.dependencies import HarnessDep, ThreadOwner
 from deerflow.gateway.examples import SHARE, TOKEN, with_examples
 from deerflow.gateway.files import file_response
 from deerflow.gateway.routers.threads.artifacts import FILE, PAGE, ArtifactPath, RequestConditions, preview_response
@@ -69,7 +69,7 @@ class NewShare(Share):
 
 
 @router.post("", status_code=201, summary="Create a share link")
-async def share_thread(thread_id: str, body: ShareThread, harness: HarnessDep, user: CurrentUser) -> NewShare:
+async def share_thread(thread_id: str, body: ShareThread, harness: HarnessDep, user: ThreadOwner) -> NewShare:
     """Create a public link to the messages up to now; its secret is returned only once."""
     event = AuditEvent(
         "configuration.share", user.user_id, user.user_id, details={"action": "share_thread", "thread": thread_id}
@@ -80,13 +80,13 @@ async def share_thread(thread_id: str, body: ShareThread, harness: HarnessDep, u
 
 
 @router.get("", summary="List share links")
-async def list_shares(thread_id: str, harness: HarnessDep, user: CurrentUser) -> list[Share]:
+async def list_shares(thread_id: str, harness: HarnessDep, user: ThreadOwner) -> list[Share]:
     """List the share links of a thread, newest first, expired links included."""
     return [Share.from_domain(share) for share in await harness.resources.sharing.list(thread_id, user)]
 
 
 @router.delete("/{share_id}", status_code=204, summary="Revoke a share link")
-async def revoke_share(thread_id: str, share_id: str, harness: HarnessDep, user: CurrentUser) -> None:
+async def revoke_share(thread_id: str, share_id: str, harness: HarnessDep, user: ThreadOwner) -> None:
     """Revoke a share link; also possible while sharing is disabled."""
     details = {"action": "revoke_share", "thread": thread_id, "share": share_id}
     event = AuditEvent("configuration.share", user.user_id, user.user_id, details=details)

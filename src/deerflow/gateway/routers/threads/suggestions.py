@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
-from deerflow.gateway.dependencies import CurrentUser, HarnessDep
+from deerflow.gateway.dependencies import CurrentUser, HarnessDep, ThreadOwner
 from deerflow.services.prompt_assistance import CompactionStatus
 
 router = APIRouter(tags=["suggestions"])
@@ -81,7 +81,7 @@ class Polished(BaseModel):
 
 
 @router.post("/threads/{thread_id}/suggestions", summary="Suggest follow-up questions")
-async def suggest(thread_id: str, body: Suggest, harness: HarnessDep, user: CurrentUser) -> Suggestions:
+async def suggest(thread_id: str, body: Suggest, harness: HarnessDep, user: ThreadOwner) -> Suggestions:
     """Suggest questions that may follow the latest answer; if the model fails, the list is empty."""
     if body.model_name is not None:
         harness.core.agents.model_card(body.model_name, user.user_id)
@@ -91,7 +91,7 @@ async def suggest(thread_id: str, body: Suggest, harness: HarnessDep, user: Curr
 
 
 @router.post("/threads/{thread_id}/compact", summary="Summarize earlier messages")
-async def compact(thread_id: str, harness: HarnessDep, user: CurrentUser, body: Compact | None = None) -> Compacted:
+async def compact(thread_id: str, harness: HarnessDep, user: ThreadOwner, body: Compact | None = None) -> Compacted:
     """Replace all but the latest exchange in the agent's context by a summary; 409 while a run is active.
 
     The messages themselves are kept. If the model fails, nothing is changed.

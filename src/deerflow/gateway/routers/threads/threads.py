@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from deerflow.domain.errors import InvalidRequest, StateTooNew
 from deerflow.domain.identity import Principal
 from deerflow.domain.threads import ThreadFilter, ThreadOrder, ThreadRecord, ThreadStatus, WaitReason
-from deerflow.gateway.dependencies import CurrentUser, HarnessDep
+from deerflow.gateway.dependencies import CurrentUser, HarnessDep, ThreadOwner, ThreadReader
 from deerflow.gateway.examples import CHECKPOINT, with_examples
 from deerflow.gateway.schemas.runs import Checkpoint
 from deerflow.gateway.sse import MAX_DIGITS, STREAM_HEADERS, EventStreamResponse, ThreadFollower, ThreadStreamMode
@@ -200,7 +200,7 @@ async def count_threads(body: CountThreads, harness: HarnessDep, user: CurrentUs
 
 
 @router.get("/{thread_id}", response_model=Thread)
-async def get_thread(thread_id: str, harness: HarnessDep, user: CurrentUser) -> Response:
+async def get_thread(thread_id: str, harness: HarnessDep, user: ThreadReader) -> Response:
     """Get a thread with its current values and the interrupts of a paused run."""
     thread = Thread.from_domain(await harness.threads.get(thread_id, user))
     shown = thread.model_dump(mode="json", exclude={"values", "interrupts"})
@@ -219,13 +219,13 @@ def encode_thread(shown: dict[str, object], asked: bytes, values: bytes, titled:
 
 
 @router.patch("/{thread_id}")
-async def update_thread(thread_id: str, body: UpdateThread, harness: HarnessDep, user: CurrentUser) -> Thread:
+async def update_thread(thread_id: str, body: UpdateThread, harness: HarnessDep, user: ThreadOwner) -> Thread:
     """Update the metadata of a thread."""
     return Thread.from_domain(await harness.threads.update(thread_id, user, body.metadata))
 
 
 @router.post("/{thread_id}/copy")
-async def copy_thread(thread_id: str, harness: HarnessDep, user: CurrentUser, body: CopyThread | None = None) -> Thread:
+async def copy_thread(thread_id: str, harness: HarnessDep, user: ThreadOwner, body: CopyThread | None = None) -> Thread:
     """Copy a thread with its current state, or that of a checkpoint, and its current files."""
     wanted = body or CopyThread()
     copy = harness.threads.copy
@@ -234,25 +234,25 @@ async def copy_thread(thread_id: str, harness: HarnessDep, user: CurrentUser, bo
 
 
 @router.get("/{thread_id}/state")
-async def get_state(thread_id: str, harness: HarnessDep, user: CurrentUser) -> Response:
+async def get_state(thread_id: str, harness: HarnessDep, user: ThreadReader) -> Response:
     """Get the current state of a thread."""
     return await respond_state(harness, thread_id, user, None)
 
 
 @router.get("/{thread_id}/state/{checkpoint_id}")
-async def get_state_at(thread_id: str, checkpoint_id: str, harness: HarnessDep, user: CurrentUser) -> Response:
+async def get_state_at(thread_id: str, checkpoint_id: str, harness: HarnessDep, user: ThreadReader) -> Response:
     """Get the state of a thread at a checkpoint."""
     return await respond_state(harness, thread_id, user, checkpoint_id)
 
 
 @router.post("/{thread_id}/state/checkpoint")
-async def read_state_at(thread_id: str, body: StateAt, harness: HarnessDep, user: CurrentUser) -> Response:
+async def read_state_at(thread_id: str, body: StateAt, harness: HarnessDep, user: ThreadReader) -> Response:
     """Get the state of a thread at a checkpoint."""
     return await respond_state(harness, thread_id, user, body.checkpoint.checkpoint_id)
 
 
 @router.post("/{thread_id}/state")
-async def update_state(thread_id: str, body: UpdateState, harness: HarnessDep, user: CurrentUser) -> MadeCheckpoint:
+async def update_state(thread_id: str, body: UpdateState, harness: HarnessDep, user: ThreadOwner) -> MadeCheckpoint:
     """Update the state of a thread as if a node had done so."""
     at = body.checkpoint_id or (body.checkpoint.checkpoint_id if body.checkpoint else None)
     made = await harness.threads.update_state(thread_id, user, body.values or {}, body.as_node, at)
@@ -261,7 +261,7 @@ async def update_state(thread_id: str, body: UpdateState, harness: HarnessDep, u
 
 
 @router.get("/{thread_id}/messages")
-async def get_messages(thread_id: str, harness: HarnessDep, user: CurrentUser) -> Response:
+async def get_messages(thread_id: str, harness: HarnessDep, user: ThreadReader) -> Response:
     """Get all messages of a thread, including those no longer in the agent's context."""
     return Response(await harness.threads.messages(thread_id, user), media_type=JSON)
 
@@ -270,7 +270,7 @@ async def get_messages(thread_id: str, harness: HarnessDep, user: CurrentUser) -
 async def get_history(
     thread_id: str,
     harness: HarnessDep,
-    user: CurrentUser,
+    user: ThreadReader,
     limit: Annotated[int, Query(ge=1, le=1000)] = 10,
     before: str | None = None,
 ) -> Response:
@@ -279,7 +279,7 @@ async def get_history(
 
 
 @router.post("/{thread_id}/history")
-async def read_history(thread_id: str, body: ReadHistory, harness: HarnessDep, user: CurrentUser) -> Response:
+async def read_history(thread_id: str, body: ReadHistory, harness: HarnessDep, user: ThreadReader) -> Response:
     """List the states of a thread after each step, newest first."""
     upto = body.checkpoint.checkpoint_id if body.checkpoint else None
     states = await harness.threads.history(thread_id, user, body.limit, body.before_id(), body.metadata, upto)
@@ -291,7 +291,7 @@ async def read_history(thread_id: str, body: ReadHistory, harness: HarnessDep, u
 async def follow_thread(
     thread_id: str,
     harness: HarnessDep,
-    user: CurrentUser,
+    user: ThreadReader,
     stream_mode: ThreadStreamMode = "run_modes",
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> StreamingResponse:

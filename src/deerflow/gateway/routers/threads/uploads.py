@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 from deerflow.config.sections.storage import UploadsConfig
 from deerflow.domain.errors import TooLarge
 from deerflow.domain.files import ConversionState, Outline
-from deerflow.gateway.dependencies import CurrentUser, HarnessDep
+from deerflow.gateway.dependencies import CurrentUser, HarnessDep, ThreadReader, ThreadWriter
 from deerflow.gateway.files import PartBegins, PartData, PartEnds, PartEvent, read_parts
 from deerflow.uploads.receiver import UploadReceiver
 from deerflow.uploads.uploads import serialize_limits, serialize_upload_result, serialize_uploads
@@ -131,7 +131,7 @@ class UploadDeleted(BaseModel):
 
 
 @router.post("", openapi_extra=MULTIPART)
-async def upload_files(thread_id: str, request: Request, harness: HarnessDep, user: CurrentUser) -> UploadAnswer:
+async def upload_files(thread_id: str, request: Request, harness: HarnessDep, user: ThreadWriter) -> UploadAnswer:
     """Upload files to a thread. Documents are converted to Markdown; long conversions continue in the background."""
     thread = await harness.threads.get(thread_id, user)
     uploads, settings = harness.core.uploads, harness.core.uploads.settings.current
@@ -149,7 +149,7 @@ async def upload_files(thread_id: str, request: Request, harness: HarnessDep, us
 
 
 @router.get("/list")
-async def list_uploads(thread_id: str, harness: HarnessDep, user: CurrentUser) -> Uploaded:
+async def list_uploads(thread_id: str, harness: HarnessDep, user: ThreadReader) -> Uploaded:
     """List the uploads of a thread, newest first."""
     thread = await harness.threads.get(thread_id, user)
     files = await harness.core.uploads.list(thread.owner, thread_id)
@@ -157,7 +157,7 @@ async def list_uploads(thread_id: str, harness: HarnessDep, user: CurrentUser) -
 
 
 @router.get("/limits")
-async def get_upload_limits(thread_id: str, harness: HarnessDep, user: CurrentUser) -> UploadLimits:
+async def get_upload_limits(thread_id: str, harness: HarnessDep, user: ThreadReader) -> UploadLimits:
     """Get the limits of one upload."""
     await harness.threads.get(thread_id, user)
     return UploadLimits.model_validate(serialize_limits(harness.core.uploads.settings.current))
@@ -174,7 +174,7 @@ async def delete_upload(
     thread_id: str,
     filename: Annotated[str, Path(examples=["report.pdf"])],
     harness: HarnessDep,
-    user: CurrentUser,
+    user: ThreadWriter,
 ) -> UploadDeleted:
     """Delete an upload and the Markdown converted from it."""
     thread = await harness.threads.get(thread_id, user)

@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +51,7 @@ class Cgroups:
         self.controllers = controllers
         self._limits = limits
         self._prefix = f"{PREFIX}{name_process()}-{token_hex(4)}"
+        self._open: set[str] = set()
 
     def remove_stale(self) -> None:
         """Remove groups left by servers that have exited."""
@@ -62,24 +63,26 @@ class Cgroups:
     async def open(self, sandbox_id: str) -> list[str]:
         """Return the files that add a process to the group of a sandbox, which is created if missing.
 
-        Creating and removing groups waits for all other changes of groups on the machine, so a thread does it.
+        Every use of their file system, even to look whether a group exists, waits for all other changes of groups on
+        the machine, so a thread does it.
         """
-        groups = {tree: self._group(tree, sandbox_id) for tree in self.controllers.trees}
-        if not all(group.exists() for group in groups.values()):
-            await asyncio.to_thread(self._create, groups)
-        return [str(group / "cgroup.procs") for group in groups.values()]
+        if sandbox_id not in self._open:
+            await asyncio.to_thread(self._create, sandbox_id)
+            self._open.add(sandbox_id)
+        return [str(group / "cgroup.procs") for _, group in self._groups(sandbox_id)]
 
     async def close(self, sandbox_id: str) -> None:
         """Remove the group of a sandbox after its commands have exited."""
-        groups = [group for tree in self.controllers.trees if (group := self._group(tree, sandbox_id)).exists()]
-        if groups:
-            await asyncio.to_thread(remove_groups, groups)
+        if sandbox_id in self._open:
+            self._open.remove(sandbox_id)
+            await asyncio.to_thread(remove_groups, [group for _, group in self._groups(sandbox_id)])
 
-    def _group(self, tree: Path, sandbox_id: str) -> Path:
-        return tree / f"{self._prefix}-{sandbox_id}"
+    def _groups(self, sandbox_id: str) -> list[tuple[Path, Path]]:
+        """Return each hierarchy and the group in it."""
+        return [(tree, tree / f"{self._prefix}-{sandbox_id}") for tree in self.controllers.trees]
 
-    def _create(self, groups: Mapping[Path, Path]) -> None:
-        for tree, group in groups.items():
+    def _create(self, sandbox_id: str) -> None:
+        for tree, group in self._groups(sandbox_id):
             group.mkdir(exist_ok=True)
             self._limit(tree, group)
 

@@ -4,11 +4,13 @@ import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Fact, Section } from "@/features/settings/Section";
 import { useAccountStrings } from "@/i18n/accounts";
+import { useTeamStrings } from "@/i18n/teams";
 import { useServer } from "@/state/server";
 import { Button, buttonLook } from "@/ui/Button";
 
 export function AccountSection() {
   const strings = useAccountStrings();
+  const teamStrings = useTeamStrings();
   const { accounts } = useServer();
   const me = useQuery({ queryKey: ["me"], queryFn: accounts.me });
   const begin = useMutation({
@@ -29,6 +31,11 @@ export function AccountSection() {
       <Fact name={strings.manageAccount}>
         <Link to="/account" className={buttonLook()}>
           {strings.account}
+        </Link>
+      </Fact>
+      <Fact name={teamStrings.teamsHint}>
+        <Link to="/teams" className={buttonLook()}>
+          {teamStrings.teams}
         </Link>
       </Fact>
       {me.data.system_role === "admin" && (

@@ -5,6 +5,7 @@ import { type FormEvent, useState } from "react";
 import type { NewLink, Role, User } from "@/api/accounts";
 import { OneTimeSecret } from "@/features/settings/account/OneTimeSecret";
 import { UserQuotaForm } from "@/features/settings/account/Quota";
+import { ReadThread } from "@/features/settings/account/ReadThread";
 import { Fact, Section } from "@/features/settings/Section";
 import { useAccountStrings } from "@/i18n/accounts";
 import { useLanguage } from "@/i18n/context";
@@ -33,6 +34,7 @@ export function UsersPage() {
             ))}
           </Section>
           <Invitations />
+          <ReadThread />
         </div>
       )}
     </PageFrame>

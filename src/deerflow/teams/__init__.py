@@ -1,0 +1,1 @@
+"""Teams of people, and threads that people share with each other."""

@@ -1,0 +1,69 @@
+/** Threads that others share with the person: in the thread list, and who shares the open one. */
+
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { Users } from "lucide-react";
+import { useStrings } from "@/i18n/context";
+import { useTeamStrings } from "@/i18n/teams";
+import { useServer } from "@/state/server";
+import { toThread } from "@/state/threadList";
+
+const REFRESH_MS = 20_000;
+
+function useSharedThreads() {
+  const { accounts, teams } = useServer();
+  const me = useQuery({ queryKey: ["me"], queryFn: accounts.me });
+  return useQuery({
+    queryKey: ["shared-with-me"],
+    queryFn: teams.sharedThreads,
+    enabled: me.data?.login_required === true,
+    refetchInterval: REFRESH_MS,
+  });
+}
+
+/** Owner and access of a thread, if it is shared with the person. */
+export function SharedNote({ threadId }: { threadId: string }) {
+  const words = useTeamStrings();
+  const found = useSharedThreads().data?.find(({ thread }) => thread.thread_id === threadId);
+  if (found === undefined) return null;
+  return (
+    <p className="truncate text-small text-faint" title={words.sharedBy(found.shared_by)}>
+      {words.sharedBy(found.shared_by)} · {words.accesses[found.access]}
+    </p>
+  );
+}
+
+export default function SharedThreads() {
+  const strings = useStrings();
+  const words = useTeamStrings();
+  const shared = useSharedThreads();
+  if (shared.data === undefined || shared.data.length === 0) return null;
+  return (
+    <section
+      aria-label={words.sharedWithMe}
+      className="flex max-h-[30%] shrink-0 flex-col border-b border-line px-3 pb-2"
+    >
+      <div className="flex h-8 shrink-0 items-center pl-2 text-small text-faint">{words.sharedWithMe}</div>
+      <ul className="min-h-0 overflow-y-auto">
+        {shared.data.map(({ thread, access, shared_by }) => {
+          const { id, title } = toThread(thread);
+          const name = title ?? strings.untitled;
+          return (
+            <li key={id} className="h-8 pointer-coarse:h-11">
+              <Link
+                to="/threads/$threadId"
+                params={{ threadId: id }}
+                title={[name, words.sharedBy(shared_by), words.accesses[access]].join("\n")}
+                activeOptions={{ includeSearch: false }}
+                className="flex h-full items-center gap-2 rounded-box px-2 text-soft hover:bg-tint hover:text-ink aria-[current]:bg-tint-strong aria-[current]:text-ink"
+              >
+                <Users aria-hidden className="size-3.5 shrink-0 text-faint" />
+                <span className="truncate">{name}</span>
+              </Link>
+            </li>
+          );
+        })}
+      </ul>
+    </section>
+  );
+}
