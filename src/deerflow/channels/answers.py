@@ -14,8 +14,8 @@ from deerflow.harness import Harness
 from deerflow.serving.turns import PlanUpdated, TextDelta, ToolCallStarted, ToolFinished, TurnEventReader
 
 PRESENT_TOOL = "present_files"
-MAX_ARGUMENT_CHARS = 3000
-"""Length of the arguments of a call in the question whether it is allowed."""
+MAX_QUESTION_CHARS = 3000
+"""Length of a question. Longer calls cannot be allowed in the chat: nobody may allow what is not shown."""
 MAX_LABEL_CHARS = 60
 
 
@@ -120,8 +120,10 @@ async def conclude(harness: Harness, who: Principal, run: RunRecord, view: Answe
         question = build_approval(orjson.loads(state.interrupts), language)
     elif thread.waits_for == "answer" and view.options:
         labels = [option[:MAX_LABEL_CHARS] for option in view.options]
-        question = ChatQuestion("answer", view.reader.answer, view.options, labels)
-        return FinalAnswer("", view.files, question)
+        asked, text = view.reader.answer, ""
+        if len(asked) > MAX_QUESTION_CHARS:  # in as many messages as it takes; the buttons follow
+            asked, text = translate(language, "choose"), asked
+        return FinalAnswer(text, view.files, ChatQuestion("answer", asked, view.options, labels))
     return FinalAnswer(view.reader.answer, view.files, question)
 
 
@@ -133,15 +135,14 @@ def build_approval(interrupts: Sequence[Mapping[str, Any]], language: str) -> Ch
     calls = [call for value in values for call in value["action_requests"]]
     shown = "\n\n".join(describe_call(call) for call in calls)
     counts = {each["id"]: len(each["value"]["action_requests"]) for each in interrupts}
-    labels = [translate(language, "approve"), translate(language, "reject")]
-    text = f"{translate(language, 'approval')}\n\n{shown}"
-    return ChatQuestion("approval", text, ("approve", "reject"), labels, counts)
+    text, choices = f"{translate(language, 'approval')}\n\n{shown}", ["approve", "reject"]
+    if len(text) > MAX_QUESTION_CHARS:
+        names = ", ".join(dict.fromkeys(str(call["name"]) for call in calls))
+        text, choices = translate(language, "approve_on_page", names=names[:MAX_LABEL_CHARS]), ["reject"]
+    return ChatQuestion("approval", text, choices, [translate(language, each) for each in choices], counts)
 
 
 def describe_call(call: Mapping[str, Any]) -> str:
     """Return a call of a tool as Markdown."""
     arguments = orjson.dumps(call.get("args") or {}, option=orjson.OPT_INDENT_2).decode().replace("```", "'''")
-    if len(arguments) > MAX_ARGUMENT_CHARS:
-        left_out = len(arguments) - MAX_ARGUMENT_CHARS
-        arguments = f"{arguments[:MAX_ARGUMENT_CHARS]}\n[… {left_out} characters left out …]"
     return f"**{call['name']}**\n```\n{arguments}\n```"

@@ -115,7 +115,8 @@ class ButtonPresses:
         )
         run = await self.harness.runs.create_or_reject(request, who, also=record)
         await self.delivery.begin_of_run(run)
-        self.delivery.replace_buttons(question, note)
+        # The id of the message may not be recorded yet: it can be pressed as soon as it is shown.
+        self.delivery.replace_buttons(replace(question, message_id=update.message_id), note)
         return note
 
     async def _build_request(

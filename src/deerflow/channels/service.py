@@ -99,7 +99,9 @@ class ChannelConnection:
                     is_recovered = True
                 async for _ in self._receive(account, delivery):
                     retry_s = FIRST_RETRY_S
-            except (ChannelError, StorageUnavailable) as problem:
+            except Exception as problem:  # of any kind: a channel that ends is never heard of again
+                if not isinstance(problem, ChannelError | StorageUnavailable):
+                    logger.exception("channel %s has failed", self.adapter.name)
                 self._note_error(problem)
                 flooded_s = problem.retry_after_s if isinstance(problem, ChannelFlooded) else 0.0
                 await asyncio.sleep(max(flooded_s, retry_s * uniform(0.5, 1.0)))

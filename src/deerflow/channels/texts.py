@@ -9,16 +9,18 @@ EN = MappingProxyType(
         "already_answered": "This has been answered already.",
         "answered": "✅ {choice} – {name}, {time} UTC",
         "approve": "Allow",
+        "approve_on_page": "The agent asks for approval of {names}. The call is too long to be shown here: "
+        "open the thread on the page to read and allow it.",
         "approval": "May the agent do this?",
         "bad_code": "The code is wrong, used, or older than ten minutes.",
         "busy": "Busy: {count} message(s) are being answered.",
+        "choose": "Choose an answer:",
         "connect_in_private": "Write /connect to me in a private chat.",
         "connected": "Connected. Send me a message; /help lists the commands.",
         "failed": "The run has failed: {reason}",
         "file_failed": "{name} could not be received: {reason}",
         "file_too_large": "{name} is too large for this chat app. It is in the thread on the page.",
-        "first_connect": "I do not know you. Get a code on the page (Settings → Channels) or with "
-        "`deerflow channels code`, then send me: /connect CODE",
+        "first_connect": "I do not know you. Get a code with `deerflow channels code`, then send me: /connect CODE",
         "help": "Send me a message and the agent answers. Commands:\n"
         "/new – begin a new thread\n/status – state of this thread\n/models – list the models\n"
         "/model NAME – use a model in this chat\n/memory – what is remembered about you\n"
@@ -51,16 +53,17 @@ ZH = MappingProxyType(
         "already_answered": "这个问题已经回答过了。",
         "answered": "✅ {choice} – {name}，{time} UTC",
         "approve": "允许",
+        "approve_on_page": "智能体请求批准 {names}。调用内容太长，无法在此显示：请在网页中打开对话，查看后再允许。",
         "approval": "允许智能体这样做吗？",
         "bad_code": "连接码错误、已使用，或已超过十分钟。",
         "busy": "忙碌：正在回答 {count} 条消息。",
+        "choose": "请选择一个回答：",
         "connect_in_private": "请在私聊中向我发送 /connect。",
         "connected": "已连接。给我发消息吧；/help 列出所有命令。",
         "failed": "运行失败：{reason}",
         "file_failed": "无法接收 {name}：{reason}",
         "file_too_large": "{name} 对此聊天应用来说太大。可在网页的对话中查看。",
-        "first_connect": "我还不认识你。请在网页（设置 → 渠道）或用 `deerflow channels code` 获取连接码，"
-        "然后发送：/connect 连接码",
+        "first_connect": "我还不认识你。请用 `deerflow channels code` 获取连接码，然后发送：/connect 连接码",
         "help": "给我发消息，智能体会回答。命令：\n"
         "/new – 开始新对话\n/status – 此对话的状态\n/models – 列出模型\n"
         "/model 名称 – 在此聊天中使用某个模型\n/memory – 关于你的记忆\n"

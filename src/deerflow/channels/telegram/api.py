@@ -77,7 +77,7 @@ class TelegramApi:
         timeout = aiohttp.ClientTimeout(timeout_s)
         try:
             async with self._open().post(address, data=data, headers=headers, timeout=timeout) as response:
-                body = await response.content.read(MAX_RESPONSE)
+                body = await read_body(response.content)
                 status = response.status
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as problem:
             raise ChannelUnreachable(f"Telegram cannot be reached ({type(problem).__name__})") from None
@@ -91,6 +91,16 @@ class TelegramApi:
             connector = aiohttp.TCPConnector(keepalive_timeout=KEEP_ALIVE_S, limit=0)
             self._session = aiohttp.ClientSession(connector=connector)
         return self._session
+
+
+async def read_body(content: aiohttp.StreamReader) -> bytes:
+    """Return the whole body of a response, or raise `ChannelOutcomeUnknown` if it is too large."""
+    body = bytearray()
+    async for chunk in content.iter_any():
+        body += chunk
+        if len(body) > MAX_RESPONSE:
+            raise ChannelOutcomeUnknown(f"Telegram answered with more than {MAX_RESPONSE // 2**20} MB")
+    return bytes(body)
 
 
 def read_result(status: int, body: bytes) -> Any:

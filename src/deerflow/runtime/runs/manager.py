@@ -79,17 +79,11 @@ class RunManager:
         self._is_closed = False
 
     async def create_or_reject(
-        self,
-        request: RunRequest,
-        who: Principal,
-        actor: Principal | None = None,
-        *,
-        also: AdmissionChange = admit_alone,
+        self, request: RunRequest, who: Principal, actor: Principal | None = None, also: AdmissionChange = admit_alone
     ) -> RunRecord:
         """Accept a run in a thread of `who`. When this returns, the run is recorded and is active or pending.
 
-        `actor`: the person who starts it and pays for it, if it is not `who`. `also` is part of the transaction that
-        records it.
+        `actor` starts it and pays for it, if it is not `who`. `also` is part of the transaction that records it.
 
         Raises:
             Conflict: the thread has an active run and this one may not wait.
@@ -198,11 +192,7 @@ class RunManager:
         return await self._database.read(partial(query, limit=limit, offset=offset, status=status))
 
     async def delete(self, thread_id: str, run_id: str, who: Principal) -> None:
-        """Delete an ended run and its events; its messages stay in the thread.
-
-        Raises:
-            Conflict: the run is active.
-        """
+        """Delete a run and its events, or raise `Conflict` if it is active. Its messages stay in the thread."""
         change = partial(run_rows.delete_ended_run, thread_id=thread_id, run_id=run_id, owner=who.user_id)
         await self._database.write(change)
 
