@@ -99,7 +99,7 @@ class ChannelConnection:
                     is_recovered = True
                 async for _ in self._receive(account, delivery):
                     retry_s = FIRST_RETRY_S
-            except Exception as problem:  # of any kind: a channel that ends is never heard of again
+            except Exception as problem:  # of any kind: nothing else would connect again
                 if not isinstance(problem, ChannelError | StorageUnavailable):
                     logger.exception("channel %s has failed", self.adapter.name)
                 self._note_error(problem)
