@@ -168,7 +168,7 @@ RULES: Sequence[KeyRule] = (
         "stream_bridge.recovered_stream_cleanup_delay_seconds",
     ),
     *drop("agents are files", "agent_storage"),
-    *drop("Telegram is the only chat app so far; configure it anew", "channels"),
+    *drop("Telegram is the only chat app so far; configure it again", "channels"),
     *drop(NO_CHANNELS, "channel_connections", "dedupe_storage"),
     *drop(NO_SCHEDULER, "scheduler"),
     *drop("tasks of MCP servers are not followed in the background", "mcp_tasks"),
