@@ -26,6 +26,8 @@ BROAD_EXCEPTS = {
     "deerflow/subagents/execution.py": "the boundary of a task: one that fails leaves the others alone",
     "deerflow/runtime/runs/manager.py": "a run whose end cannot be written",
     "deerflow/runtime/runs/recovery.py": "a damaged record may raise anything, and must not stop the server",
+    "deerflow/channels/service.py": "a connection that fails is opened again, whatever the reason",
+    "deerflow/channels/inbox.py": "one update that fails must not keep all others from being received",
     "deerflow/runtime/journal/journal.py": "the writer serves all runs, and none of them may stop it",
 }
 ALLOWED_AT_IMPORT = {

@@ -17,6 +17,8 @@ from threading import RLock, local
 from types import CodeType, MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
+from deerflow.cli import load_channels, load_policy
+
 if TYPE_CHECKING:
     import typer
 
@@ -371,13 +373,6 @@ def load_audit() -> Command:
     return audit
 
 
-def load_policy() -> Command:
-    """Load `deerflow policy`."""
-    from deerflow.cli.policy import app
-
-    return app
-
-
 COMMANDS: Mapping[str, Callable[[], Command]] = MappingProxyType(
     {
         "serve": load_serve,
@@ -389,6 +384,7 @@ COMMANDS: Mapping[str, Callable[[], Command]] = MappingProxyType(
         "runs": load_runs,
         "threads": load_threads,
         "models": load_models,
+        "channels": load_channels,
         "users": load_users,
         "audit": load_audit,
         "config": load_config,

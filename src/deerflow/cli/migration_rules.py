@@ -35,7 +35,7 @@ def rename(value: Mapping[str, str]) -> Convert:
 
 
 NO_LOGIN = "there are no user accounts in the configuration"
-NO_CHANNELS = "chat apps are not configured here"
+NO_CHANNELS = "chat apps keep their state in the database"
 NO_SCHEDULER = "scheduled tasks are not configured here"
 ALWAYS_ON = "always on"
 BUILT_IN = "built in, without a setting"
@@ -168,7 +168,8 @@ RULES: Sequence[KeyRule] = (
         "stream_bridge.recovered_stream_cleanup_delay_seconds",
     ),
     *drop("agents are files", "agent_storage"),
-    *drop(NO_CHANNELS, "channels", "channel_connections", "dedupe_storage"),
+    *drop("Telegram is the only chat app so far; configure it again", "channels"),
+    *drop(NO_CHANNELS, "channel_connections", "dedupe_storage"),
     *drop(NO_SCHEDULER, "scheduler"),
     *drop("tasks of MCP servers are not followed in the background", "mcp_tasks"),
     *drop("middlewares are passed in Python: `extra_middleware`", "plugins", "extensions"),

@@ -10,8 +10,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from math import ceil
 from pathlib import Path
 from types import FrameType
@@ -110,10 +110,23 @@ async def run_server(source: ConfigSource, listener: socket.socket, allow_remote
         preparing = asyncio.create_task(harness.core.sandboxes.prepare())
         preparing.add_done_callback(log_failure)
         try:
-            await server.serve(sockets=[listener])
+            async with open_configured_channels(harness):
+                await server.serve(sockets=[listener])
         finally:
             preparing.cancel()
             await asyncio.wait({preparing})
+
+
+@asynccontextmanager
+async def open_configured_channels(harness: Harness) -> AsyncIterator[None]:
+    """Connect to the chat apps that are configured. Without any, nothing of them is imported."""
+    if not harness.core.source.current.config.channels.is_used:
+        yield
+        return
+    from deerflow.channels.service import open_channels
+
+    async with open_channels(harness):
+        yield
 
 
 def log_failure(task: "asyncio.Task[None]") -> None:

@@ -15,6 +15,7 @@ from deerflow.config.sections.agents import (
     SummarizationConfig,
 )
 from deerflow.config.sections.base import Section, make_error, make_validation_error
+from deerflow.config.sections.channels import ChannelsConfig
 from deerflow.config.sections.guardrails import GuardrailsConfig
 from deerflow.config.sections.memory import KnowledgeConfig, MemoryConfig, ProjectsConfig
 from deerflow.config.sections.models import ModelConfig
@@ -117,6 +118,7 @@ class Config(Section):
     read_before_write: ReadBeforeWriteConfig = Field(
         default=ReadBeforeWriteConfig(), description="Require that a file is read before it is changed."
     )
+    channels: ChannelsConfig = Field(default=ChannelsConfig(), description="Chat apps in which people use the agent.")
     guardrails: GuardrailsConfig = Field(default=GuardrailsConfig(), description="Checks before a tool is called.")
 
     def get_restart_settings(self) -> dict[str, object]:

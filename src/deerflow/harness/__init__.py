@@ -78,6 +78,7 @@ class Harness:
         """Return the enabled features of this server for a user."""
         config = self.core.source.refresh().config
         switches = {name: getattr(config, name).enabled for name in SWITCHED_SECTIONS}
+        switches["channels"] = config.channels.is_used
         sandbox = config.sandbox
         cards = self.core.agents.model_cards(user_id)
         report = self.core.sandbox_report

@@ -28,7 +28,7 @@ OFFERED = (
     "user_profile",
 )
 """Features that every server has unless a section of the configuration disables them."""
-PLANNED = ("channels", "scheduled_tasks")
+PLANNED = ("scheduled_tasks",)
 SWITCHED_SECTIONS = (
     "suggestions",
     "input_polish",

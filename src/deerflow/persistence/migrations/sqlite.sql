@@ -61,6 +61,65 @@ CREATE TABLE audit_head (
   CONSTRAINT pk_audit_head PRIMARY KEY (head_id)
 );
 
+CREATE TABLE channel_chats (
+  channel VARCHAR(32) NOT NULL,
+  account VARCHAR(64) NOT NULL,
+  chat VARCHAR(128) NOT NULL,
+  topic VARCHAR(128) NOT NULL,
+  owner VARCHAR(64) NOT NULL,
+  thread_id VARCHAR(64) NOT NULL,
+  settings JSON NOT NULL,
+  updated_at BIGINT NOT NULL,
+  CONSTRAINT pk_channel_chats PRIMARY KEY (channel, account, chat, topic, owner)
+);
+
+CREATE TABLE channel_codes (
+  code_hash VARCHAR(64) NOT NULL,
+  owner VARCHAR(64) NOT NULL,
+  expires_at BIGINT NOT NULL,
+  CONSTRAINT pk_channel_codes PRIMARY KEY (code_hash)
+);
+
+CREATE TABLE channel_inbound (
+  channel VARCHAR(32) NOT NULL,
+  account VARCHAR(64) NOT NULL,
+  update_id VARCHAR(128) NOT NULL,
+  owner VARCHAR(64) NOT NULL,
+  run_id VARCHAR(64),
+  received_at BIGINT NOT NULL,
+  CONSTRAINT pk_channel_inbound PRIMARY KEY (channel, account, update_id)
+);
+
+CREATE TABLE channel_outbox (
+  number INTEGER NOT NULL,
+  channel VARCHAR(32) NOT NULL,
+  account VARCHAR(64) NOT NULL,
+  chat VARCHAR(128) NOT NULL,
+  topic VARCHAR(128) NOT NULL,
+  owner VARCHAR(64) NOT NULL,
+  kind VARCHAR(16) NOT NULL,
+  state VARCHAR(16) NOT NULL,
+  run_id VARCHAR(64),
+  thread_id VARCHAR(64),
+  part INTEGER NOT NULL,
+  repeats INTEGER NOT NULL,
+  body TEXT,
+  details JSON NOT NULL,
+  message_id VARCHAR(128),
+  updated_at BIGINT NOT NULL,
+  CONSTRAINT pk_channel_outbox PRIMARY KEY (number)
+);
+
+CREATE TABLE channel_people (
+  channel VARCHAR(32) NOT NULL,
+  account VARCHAR(64) NOT NULL,
+  external_id VARCHAR(128) NOT NULL,
+  owner VARCHAR(64) NOT NULL,
+  name VARCHAR(255) NOT NULL,
+  created_at BIGINT NOT NULL,
+  CONSTRAINT pk_channel_people PRIMARY KEY (channel, account, external_id)
+);
+
 CREATE TABLE daily_spending (
   owner VARCHAR(64) NOT NULL,
   day VARCHAR(10) NOT NULL,
@@ -541,6 +600,24 @@ CREATE INDEX ix_audit_entries_actor_seq ON audit_entries (actor, seq);
 CREATE INDEX ix_audit_entries_kind_seq ON audit_entries (kind, seq);
 
 CREATE INDEX ix_audit_entries_subject_seq ON audit_entries (subject, seq);
+
+CREATE INDEX ix_channel_chats_owner ON channel_chats (owner);
+
+CREATE INDEX ix_channel_codes_expires_at ON channel_codes (expires_at);
+
+CREATE INDEX ix_channel_codes_owner ON channel_codes (owner);
+
+CREATE INDEX ix_channel_inbound_owner ON channel_inbound (owner);
+
+CREATE INDEX ix_channel_inbound_received_at ON channel_inbound (received_at);
+
+CREATE INDEX ix_channel_outbox_channel_account_state ON channel_outbox (channel, account, state);
+
+CREATE INDEX ix_channel_outbox_owner ON channel_outbox (owner);
+
+CREATE INDEX ix_channel_outbox_updated_at ON channel_outbox (updated_at);
+
+CREATE INDEX ix_channel_people_owner ON channel_people (owner);
 
 CREATE UNIQUE INDEX ix_feedback_run_id_owner_message_id ON feedback (run_id, owner, message_id);
 

@@ -1,7 +1,7 @@
 """Transactions that admit, end, copy and edit runs as a whole."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -47,6 +47,14 @@ class RunAdmission:
     """Whether the thread is temporary."""
 
 
+AdmissionChange = Callable[[Connection, RunRecord], None]
+"""Change that is part of the transaction that admits a run. It is applied when the run is known already, too."""
+
+
+def admit_alone(connection: Connection, run: RunRecord) -> None:
+    """Change nothing; for runs that are admitted alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunFinish:
     """Result of ending a run: whether its end was recorded, and the next run of the thread."""
@@ -65,6 +73,7 @@ def accept_run(
     may_create_thread: bool,
     decisions: Sequence[tuple[str, AuditOutcome, bool]] = (),
     max_busy_threads: int | None = None,
+    also: AdmissionChange = admit_alone,
 ) -> RunAdmission:
     """Insert a run, its first event and, if needed, its thread. Record what it decides about calls of tools.
 
@@ -75,6 +84,7 @@ def accept_run(
     """
     has_thread = thread_exists(connection, run.thread_id, run.owner)
     if known := find_run_by_key(connection, run.owner, request):
+        also(connection, known)
         return RunAdmission(known, is_new=False)
     if not has_thread:
         if not may_create_thread:
@@ -94,6 +104,7 @@ def accept_run(
     if has_thread:
         touch_thread(connection, run.thread_id, title)
     record_approvals(connection, run, decisions)
+    also(connection, run)
     temporary = has_thread and is_temporary(connection, run.thread_id, run.owner)
     return RunAdmission(run, others=others, is_temporary=temporary)
 

@@ -44,6 +44,13 @@ from deerflow.persistence.tables.capabilities import (
     web_pages,
     web_texts,
 )
+from deerflow.persistence.tables.channels import (
+    channel_chats,
+    channel_codes,
+    channel_inbound,
+    channel_outbox,
+    channel_people,
+)
 from deerflow.persistence.tables.runs import (
     ACTIVE,
     EPOCH,
@@ -73,6 +80,11 @@ __all__ = [
     "api_tokens",
     "audit_entries",
     "audit_head",
+    "channel_chats",
+    "channel_codes",
+    "channel_inbound",
+    "channel_outbox",
+    "channel_people",
     "daily_spending",
     "deletions",
     "feedback",

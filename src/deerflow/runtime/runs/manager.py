@@ -24,7 +24,7 @@ from deerflow.persistence.engine.database import Database
 from deerflow.persistence.queries import runs as run_rows
 from deerflow.persistence.queries.events import LoggedEvent, do_nothing, read_earlier_changes
 from deerflow.persistence.queries.threads import find_thread
-from deerflow.persistence.queries.transactions import RunFinish, accept_run, finish_run
+from deerflow.persistence.queries.transactions import AdmissionChange, RunFinish, accept_run, admit_alone, finish_run
 from deerflow.runtime.background import BackgroundTasks, shield_until_done
 from deerflow.runtime.journal.journal import Journal
 from deerflow.runtime.journal.serialization import to_json
@@ -78,10 +78,12 @@ class RunManager:
         self._is_closing = False
         self._is_closed = False
 
-    async def create_or_reject(self, request: RunRequest, who: Principal, actor: Principal | None = None) -> RunRecord:
+    async def create_or_reject(
+        self, request: RunRequest, who: Principal, actor: Principal | None = None, also: AdmissionChange = admit_alone
+    ) -> RunRecord:
         """Accept a run in a thread of `who`. When this returns, the run is recorded and is active or pending.
 
-        `actor`: the person who starts it and pays for it, if it is not `who`.
+        `actor` starts it and pays for it, if it is not `who`. `also` is part of the transaction that records it.
 
         Raises:
             Conflict: the thread has an active run and this one may not wait.
@@ -110,6 +112,7 @@ class RunManager:
                 may_create_thread=request.create_thread and run.started_by is None,
                 decisions=decisions,
                 max_busy_threads=await self._hooks.check_quota(run.actor),
+                also=also,
             )
         )
         if not admission.is_new:
@@ -189,11 +192,7 @@ class RunManager:
         return await self._database.read(partial(query, limit=limit, offset=offset, status=status))
 
     async def delete(self, thread_id: str, run_id: str, who: Principal) -> None:
-        """Delete an ended run and its events; its messages stay in the thread.
-
-        Raises:
-            Conflict: the run is active.
-        """
+        """Delete a run and its events, or raise `Conflict` if it is active. Its messages stay in the thread."""
         change = partial(run_rows.delete_ended_run, thread_id=thread_id, run_id=run_id, owner=who.user_id)
         await self._database.write(change)
 

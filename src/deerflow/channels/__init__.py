@@ -1,0 +1,1 @@
+"""Chat apps: people use the agent where they already talk."""

@@ -1,0 +1,138 @@
+"""Commands of chats. Each returns its reply, and the chat as it is afterwards if it has changed."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+from deerflow.channels.queries import ChatThread
+from deerflow.channels.texts import translate
+from deerflow.domain.errors import Conflict, NotFound
+from deerflow.domain.identity import Principal, new_id
+from deerflow.domain.memory import MemoryScope
+from deerflow.harness import Harness
+
+MAX_FACTS = 20
+DEFAULT = "default"
+MODEL = "model_name"
+"""Setting of a chat: the model that answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandCall:
+    """Command of a person in a chat; `chat` is None before the first message."""
+
+    who: Principal
+    language: str
+    argument: str
+    chat: ChatThread | None
+    new_chat: Callable[[str], ChatThread]
+    """Returns the chat with another thread."""
+
+    def say(self, key: str, **values: object) -> str:
+        """Return a text in the language of the person."""
+        return translate(self.language, key, **values)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandReply:
+    """Reply to a command, and the chat to be stored."""
+
+    text: str
+    chat: ChatThread | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChatCommands:
+    """Commands of all chats. Other words with a slash are meant for the agent, which has skills of such names."""
+
+    harness: Harness
+    _table: Mapping[str, Callable[[CommandCall], Awaitable[CommandReply]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        table = {
+            "/help": self._help,
+            "/start": self._help,
+            "/new": self._new,
+            "/status": self._status,
+            "/models": self._models,
+            "/model": self._model,
+            "/memory": self._memory,
+            "/stop": self._stop,
+        }
+        object.__setattr__(self, "_table", MappingProxyType(table))
+
+    def has(self, name: str) -> bool:
+        """Return whether there is such a command."""
+        return name in self._table
+
+    async def run(self, name: str, call: CommandCall) -> CommandReply:
+        """Carry out a command."""
+        return await self._table[name](call)
+
+    async def stop(self, who: Principal, thread_id: str) -> int:
+        """Stop the runs of a thread and return their number."""
+        count = 0
+        for run in reversed(await self.harness.threads.unfinished_runs(who, thread_id)):  # those that wait first
+            with suppress(Conflict, NotFound):
+                await self.harness.runs.cancel(thread_id, run.run_id, who)
+                count += 1
+        return count
+
+    async def _help(self, call: CommandCall) -> CommandReply:
+        return CommandReply(call.say("help"))
+
+    async def _new(self, call: CommandCall) -> CommandReply:
+        return CommandReply(call.say("new"), call.new_chat(new_id()))
+
+    async def _status(self, call: CommandCall) -> CommandReply:
+        if call.chat is None:
+            return CommandReply(call.say("no_thread"))
+        try:
+            thread = await self.harness.threads.get(call.chat.thread_id, call.who)
+        except NotFound:
+            return CommandReply(call.say("no_thread"))
+        busy = len(await self.harness.threads.unfinished_runs(call.who, thread.thread_id))
+        state = call.say("busy", count=busy) if busy else call.say("waits" if thread.waits_for else "idle")
+        title = thread.title or call.say("untitled")
+        model = self._describe_model(call)
+        return CommandReply("\n".join([call.say("thread", title=title), call.say("model", name=model), state]))
+
+    def _describe_model(self, call: CommandCall) -> str:
+        chosen = call.chat.settings.get(MODEL) if call.chat else None
+        cards = self.harness.core.agents.model_cards(call.who.user_id)
+        return str(chosen or (cards[0].name if cards else "–"))
+
+    async def _models(self, call: CommandCall) -> CommandReply:
+        current = self._describe_model(call)
+        cards = self.harness.core.agents.model_cards(call.who.user_id)
+        lines = [
+            f"- {'**' if card.name == current else ''}{card.name}{'**' if card.name == current else ''}"
+            for card in cards
+        ]
+        return CommandReply("\n".join([call.say("models"), "", *lines]))
+
+    async def _model(self, call: CommandCall) -> CommandReply:
+        names = [card.name for card in self.harness.core.agents.model_cards(call.who.user_id)]
+        if not call.argument:
+            return CommandReply(call.say("model", name=self._describe_model(call)))
+        if call.argument != DEFAULT and call.argument not in names:
+            return CommandReply(call.say("no_model", name=call.argument))
+        chat = call.chat or call.new_chat(new_id())
+        settings = {key: value for key, value in chat.settings.items() if key != MODEL}
+        if call.argument != DEFAULT:
+            settings[MODEL] = call.argument
+        chosen = names[0] if call.argument == DEFAULT and names else call.argument
+        return CommandReply(call.say("model_chosen", name=chosen), replace(chat, settings=settings))
+
+    async def _memory(self, call: CommandCall) -> CommandReply:
+        state = await self.harness.resources.memory.read(MemoryScope(call.who.user_id))
+        facts = [fact.content for fact in state.facts]
+        if not facts:
+            return CommandReply(call.say("no_memory"))
+        shown = [f"- {fact}" for fact in facts[-MAX_FACTS:]]
+        return CommandReply("\n".join([call.say("memory", count=len(facts)), "", *shown]))
+
+    async def _stop(self, call: CommandCall) -> CommandReply:
+        stopped = 0 if call.chat is None else await self.stop(call.who, call.chat.thread_id)
+        return CommandReply(call.say("stopped" if stopped else "not_stopped"))

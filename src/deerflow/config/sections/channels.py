@@ -1,0 +1,51 @@
+"""Sections for chat apps."""
+
+from typing import ClassVar, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, field_validator
+
+from deerflow.config.sections.base import Section, make_error
+
+
+class TelegramConfig(Section):
+    """Telegram, with a bot of @BotFather."""
+
+    needs_restart: ClassVar[bool] = True
+
+    enabled: bool = Field(default=True, description="Connect to Telegram.")
+    bot_token: str = Field(min_length=1, description="Token of the bot, as $TELEGRAM_BOT_TOKEN.")
+    allowed_users: tuple[int | str, ...] = Field(
+        default=(),
+        strict=False,
+        description="Telegram ids of people who use the agent as the local user, on a server without accounts; "
+        "default: none. Others connect with a code.",
+    )
+    base_url: str = Field(
+        default="https://api.telegram.org", description="Address of the Bot API; for a Bot API server of your own."
+    )
+
+    @field_validator("base_url")
+    @classmethod
+    def _check_base_url(cls, url: str) -> str:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise make_error("must be an address such as https://api.telegram.org", f", not {url!r}")
+        return url
+
+
+class ChannelsConfig(Section):
+    """Chat apps in which people use the agent."""
+
+    needs_restart: ClassVar[bool] = True
+
+    multitask_strategy: Literal["enqueue", "steer"] = Field(
+        default="enqueue",
+        description="While a message is being answered, `enqueue` lets others wait, and `steer` adds them to it.",
+    )
+    telegram: TelegramConfig | None = Field(default=None, description="Telegram.")
+
+    @property
+    def is_used(self) -> bool:
+        """True if a chat app is configured."""
+        return self.telegram is not None and self.telegram.enabled
