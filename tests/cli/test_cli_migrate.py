@@ -27,6 +27,7 @@ from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.memory import MemoryScope
 from deerflow.harness import open_harness
 from deerflow.testing import ScriptedModel, ScriptedServer, calling
+from deerflow.testing.channels import TOKEN, FakeTelegram
 from deerflow.testing.scripted_server import ServerTurn
 from tests.cli.public_project import PUBLIC, drop_value, find_leaves
 from tests.e2e.server_process import DEERFLOW, serve
@@ -113,7 +114,7 @@ def test_lists_everything_else_with_a_reason() -> None:
         "database.backend",
         "database.sqlite_dir",
         "database.pool_recycle",
-        "channels",
+        "channels.slack",
         "scheduler",
         "mystery",
         "title.max_words",
@@ -161,7 +162,7 @@ async def test_a_complete_file_starts_answers_and_uses_its_skills(
     (project / "data").mkdir()
     (project / "data" / "table.csv").write_text("1,2\n")
     (project / "my_package.py").write_text(GUARD)
-    (project / ".env").write_text("OPENAI_API_KEY=k\nPROVISIONER_KEY=k\n")
+    (project / ".env").write_text(f"OPENAI_API_KEY=k\nPROVISIONER_KEY=k\nTELEGRAM_TOKEN={TOKEN}\n")
     turns: list[ServerTurn] = [
         calling("describe_skill", name="tidy-up"),
         act("read_file", path="/mnt/skills/custom/tidy-up/SKILL.md"),
@@ -170,7 +171,7 @@ async def test_a_complete_file_starts_answers_and_uses_its_skills(
         act("ls", path="/mnt/data"),
         "Tidied.",
     ]
-    async with ScriptedServer(turns) as model:
+    async with ScriptedServer(turns) as model, FakeTelegram() as telegram:
         # The addresses and the folder of the example are those of its author; nothing else is changed.
         here = {
             "https://models.example/v1": model.base_url,
@@ -183,11 +184,18 @@ async def test_a_complete_file_starts_answers_and_uses_its_skills(
         (project / "config.yaml").write_text(text)
         done = await asyncio.to_thread(migrate)
         assert done.exit_code == 0, done.output
+        # The public DeerFlow always uses the address of Telegram.
+        migrated = (project / "config.yaml").read_text()
+        token = "    bot_token: $TELEGRAM_TOKEN\n"
+        assert token in migrated
+        (project / "config.yaml").write_text(migrated.replace(token, f"{token}    base_url: {telegram.base_url}\n"))
         with serve(project, config=project / "config.yaml", program=DEERFLOW) as server:
             body = {"input": {"messages": [{"role": "user", "content": "Tidy up"}]}}
             async with httpx.AsyncClient(base_url=f"{server.url}/api", timeout=60) as http:
                 state = (await http.post("/threads/t/runs/wait", json=body)).json()
                 names = [each["name"] for each in (await http.get("/tools")).json()["tools"]]
+            async with asyncio.timeout(30):
+                await telegram.wait_until(lambda: telegram.polls)
             async with Redis.from_url(redis_url) as redis:
                 assert any(int(each["sub"]) or int(each["psub"]) for each in await redis.client_list())
 
@@ -253,6 +261,14 @@ def test_settings_of_other_providers_are_named_as_such() -> None:
     }
 
 
+def test_telegram_is_taken_over_with_its_people() -> None:
+    telegram = {"enabled": False, "bot_token": "$TOKEN", "allowed_users": [7, "ann"]}
+    made = convert_config({"config_version": 34, "channels": {"telegram": {**telegram, "rich_messages": True}}})
+
+    assert made.settings["channels"] == {"telegram": telegram}
+    assert [each.key for each in made.left_out] == ["channels.telegram.rich_messages"]
+
+
 def test_settings_that_a_tool_rejects_are_left_out() -> None:
     tool = {"name": "web_search", "group": "web", "use": "deerflow.community.tavily.tools:web_search_tool"}
     made = convert_config({"config_version": 34, "tools": [{**tool, "max_results": 5000}]})
@@ -273,7 +289,7 @@ def test_keeps_the_old_files_and_writes_valid_ones(project: Path, migrate: Comma
     assert (project / "config.yaml.before-migration-2").read_text() == PUBLIC
     assert json.loads((project / "extensions_config.json.before-migration").read_text()) == EXTENSIONS
     written = (project / "config.yaml").read_text()
-    assert "#   channels: " in written
+    assert "#   channels.slack: " in written
     assert "config.yaml: not taken over: mystery: " in result.output
     environment = {"DEEPSEEK_API_KEY": "k", "OPENAI_API_KEY": "k", "A": "a"}
     assert load(directory=project, environment=environment).config.models[0].name == "deepseek"
