@@ -17,7 +17,7 @@ from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.domain.runs import MultitaskStrategy
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import ScriptedModel
-from deerflow.testing.channels import TOKEN, FakeTelegram
+from deerflow.testing.channels.telegram import TOKEN, FakeTelegram
 from deerflow.testing.scripted_model import ObedientModel
 
 LIMIT_S = 60

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from deerflow.testing import ScriptedServer
-from deerflow.testing.channels import TOKEN, FakeTelegram
+from deerflow.testing.channels.telegram import TOKEN, FakeTelegram
 from deerflow.testing.scripted_server import ServerRequest
 from tests.e2e.server_process import serve
 

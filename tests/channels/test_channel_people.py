@@ -10,7 +10,7 @@ from deerflow.channels import queries as rows
 from deerflow.channels.people import create_code, hash_code
 from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.testing import ScriptedModel
-from deerflow.testing.channels import FakeTelegram
+from deerflow.testing.channels.telegram import FakeTelegram
 from tests.channels.support import OWNER, ConnectedServer, connect
 
 STRANGER, GROUP = 66, -100

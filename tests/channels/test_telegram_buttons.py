@@ -6,7 +6,7 @@ from pathlib import Path
 from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import RunRequest
 from deerflow.testing import ScriptedModel, calling
-from deerflow.testing.channels import FakeTelegram
+from deerflow.testing.channels.telegram import FakeTelegram
 from tests.channels.support import OWNER, ConnectedServer, connect
 
 STRANGER = 66

@@ -8,7 +8,7 @@ import pytest
 from deerflow.channels.adapter import ChannelError
 from deerflow.channels.telegram.api import TelegramApi
 from deerflow.testing import ScriptedModel, Stall
-from deerflow.testing.channels import TOKEN, FakeTelegram, Fault
+from deerflow.testing.channels.telegram import TOKEN, FakeTelegram, Fault
 from deerflow.testing.turns import Answer
 from tests.channels.support import OWNER, connect
 

@@ -27,7 +27,7 @@ from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.memory import MemoryScope
 from deerflow.harness import open_harness
 from deerflow.testing import ScriptedModel, ScriptedServer, calling
-from deerflow.testing.channels import TOKEN, FakeTelegram
+from deerflow.testing.channels.telegram import TOKEN, FakeTelegram
 from deerflow.testing.scripted_server import ServerTurn
 from tests.cli.public_project import PUBLIC, drop_value, find_leaves
 from tests.e2e.server_process import DEERFLOW, serve

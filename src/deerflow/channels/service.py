@@ -12,13 +12,11 @@ from typing import IO
 
 from deerflow.channels import queries as rows
 from deerflow.channels.adapter import BotAccount, ChannelAdapter, ChannelError, ChannelFlooded, InboundUpdate
+from deerflow.channels.apps import create_adapters
 from deerflow.channels.delivery import ChatDelivery
 from deerflow.channels.inbox import ChatInbox
 from deerflow.channels.people import ChannelPeople
-from deerflow.channels.telegram.adapter import TelegramAdapter
-from deerflow.channels.telegram.api import TelegramApi
 from deerflow.config.loader.files import acquire_lock
-from deerflow.config.sections.channels import ChannelsConfig
 from deerflow.domain.errors import StorageUnavailable
 from deerflow.domain.runs import MultitaskStrategy
 from deerflow.harness import Harness
@@ -143,30 +141,24 @@ class ChannelConnection:
 async def open_channels(harness: Harness) -> AsyncIterator[Sequence[ChannelConnection]]:
     """Connect to the configured chat apps, and disconnect at the end."""
     config = harness.core.source.settings(lambda loaded: loaded.config.channels)
-    connections = [
-        ChannelConnection(
-            harness,
-            adapter,
-            lambda: config.current.telegram.allowed_users if config.current.telegram else (),
-            lambda: MultitaskStrategy(config.current.multitask_strategy),
-            harness.core.home / "channels" / f"{adapter.name}.lock",
+
+    def connect(adapter: ChannelAdapter) -> ChannelConnection:
+        def find_allowed() -> Sequence[int | str]:
+            app = config.current.find_enabled().get(adapter.name)
+            return app.allowed_users if app else ()
+
+        lock_file = harness.core.home / "channels" / f"{adapter.name}.lock"
+        return ChannelConnection(
+            harness, adapter, find_allowed, lambda: MultitaskStrategy(config.current.multitask_strategy), lock_file
         )
-        for adapter in create_adapters(config.current)
-    ]
+
+    connections = [connect(adapter) for adapter in create_adapters(config.current)]
     for connection in connections:
         connection.begin()
     try:
         yield connections
     finally:
         await asyncio.gather(*(connection.aclose() for connection in connections))
-
-
-def create_adapters(config: ChannelsConfig) -> Sequence[ChannelAdapter]:
-    """Return the adapters of the configured chat apps."""
-    telegram = config.telegram
-    if telegram is None or not telegram.enabled:
-        return ()
-    return [TelegramAdapter(TelegramApi(telegram.bot_token, telegram.base_url))]
 
 
 def try_lock(file: IO[bytes]) -> bool:

@@ -9,8 +9,8 @@ import typer
 from deerflow.accounts.model import clean_email
 from deerflow.accounts.queries import find_account_by_email, has_accounts
 from deerflow.channels.adapter import ChannelError
+from deerflow.channels.apps import create_adapters
 from deerflow.channels.people import ConnectCode, create_code
-from deerflow.channels.service import create_adapters
 from deerflow.cli.runs import ConfigOption
 from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.errors import InvalidRequest
@@ -70,7 +70,7 @@ async def find_user(database: Database, email: str | None) -> Principal:
 
 async def test_adapters(source: ConfigSource) -> bool:
     """Log in at each configured chat app. Return whether all of them work."""
-    adapters = create_adapters(source.current.config.channels)
+    adapters = list(create_adapters(source.current.config.channels))
     if not adapters:
         typer.echo("No chat app is configured in `channels:` of config.yaml.")
     works = True

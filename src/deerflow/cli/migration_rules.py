@@ -169,7 +169,7 @@ RULES: Sequence[KeyRule] = (
     ),
     *drop("agents are files", "agent_storage"),
     *keep("channels.telegram", "enabled", "bot_token"),
-    KeyRule("channels.telegram.allowed_users", "channels.telegram.allowed_users", "an empty list allows nobody"),
+    KeyRule("channels.telegram.allowed_users", "channels.telegram.allowed_users", "an empty list allows no one"),
     *drop("messages are always formatted", "channels.telegram.rich_messages"),
     *drop("Telegram is the only chat app so far, without these settings", "channels"),
     *drop(NO_CHANNELS, "channel_connections", "dedupe_storage"),

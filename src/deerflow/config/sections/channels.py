@@ -1,5 +1,6 @@
 """Sections for chat apps."""
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 from urllib.parse import urlsplit
 
@@ -8,19 +9,24 @@ from pydantic import Field, field_validator
 from deerflow.config.sections.base import Section, make_error
 
 
-class TelegramConfig(Section):
-    """Telegram, with a bot of @BotFather."""
+class ChatAppConfig(Section):
+    """Settings that every chat app has."""
 
     needs_restart: ClassVar[bool] = True
 
-    enabled: bool = Field(default=True, description="Connect to Telegram.")
-    bot_token: str = Field(min_length=1, description="Token of the bot, as $TELEGRAM_BOT_TOKEN.")
+    enabled: bool = Field(default=True, description="Connect to the chat app.")
     allowed_users: tuple[int | str, ...] = Field(
         default=(),
         strict=False,
-        description="Telegram ids of people who use the agent as the local user, on a server without accounts; "
+        description="Ids of people in the chat app who use the agent as the local user, on a server without accounts; "
         "default: none. Others connect with a code.",
     )
+
+
+class TelegramConfig(ChatAppConfig):
+    """Telegram, with a bot of @BotFather."""
+
+    bot_token: str = Field(min_length=1, description="Token of the bot, as $TELEGRAM_BOT_TOKEN.")
     base_url: str = Field(
         default="https://api.telegram.org", description="Address of the Bot API; for a Bot API server of your own."
     )
@@ -48,4 +54,9 @@ class ChannelsConfig(Section):
     @property
     def is_used(self) -> bool:
         """True if a chat app is configured."""
-        return self.telegram is not None and self.telegram.enabled
+        return bool(self.find_enabled())
+
+    def find_enabled(self) -> Mapping[str, ChatAppConfig]:
+        """Return the settings of the chat apps to connect to, by name."""
+        apps = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: app for name, app in apps.items() if isinstance(app, ChatAppConfig) and app.enabled}

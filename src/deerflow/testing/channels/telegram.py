@@ -1,4 +1,4 @@
-"""Fake servers of chat platforms, at their own protocols."""
+"""Server with the protocol of the Bot API of Telegram."""
 
 import asyncio
 from collections import deque

@@ -1,0 +1,1 @@
+"""Servers with the protocols of chat platforms, on this machine."""
