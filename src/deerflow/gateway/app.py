@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Iterator
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from types import MappingProxyType
@@ -27,6 +28,7 @@ from deerflow.gateway.middleware.request_context import AbandonedRequestMiddlewa
 from deerflow.gateway.routes import create_routes, include_all
 from deerflow.harness import Harness
 
+TITLE = "DeerFlow"
 OPENAPI_URL = "/api/openapi.json"
 DOCS_URL = "/api/docs"
 SWAGGER_PACKAGE = "fastapi_offline"
@@ -72,26 +74,26 @@ DOCS_HEADERS = {
 
 def add_openapi(app: FastAPI) -> None:
     """Let the application generate its OpenAPI document with examples."""
-
-    def build_document() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            described = FastAPI(responses=declared_errors())
-            include_all(described)
-            app.openapi_schema = get_openapi(title=app.title, version=app.version, routes=described.routes)
-            schemas = {**app.openapi_schema["components"]["schemas"], Problem.__name__: Problem.model_json_schema()}
-            app.openapi_schema["components"]["schemas"] = dict(sorted(schemas.items()))
-            add_path_examples(app.openapi_schema)
-        return app.openapi_schema
-
-    app.openapi = build_document  # type: ignore[method-assign]  # the framework's documented way
-
+    app.openapi = build_openapi  # type: ignore[method-assign]  # the framework's documented way
     # FastAPI keeps the last 4,096 endpoints: a function that refers to `app` would keep it, and with it its harness.
     app.get(OPENAPI_URL, include_in_schema=False)(get_openapi_document)
 
 
-async def get_openapi_document(request: Request) -> JSONResponse:
+@cache
+def build_openapi() -> dict[str, Any]:
+    """Return the OpenAPI document, which is the same for all applications of a process."""
+    described = FastAPI(responses=declared_errors())
+    include_all(described)
+    document = get_openapi(title=TITLE, version=__version__, routes=described.routes)
+    schemas = {**document["components"]["schemas"], Problem.__name__: Problem.model_json_schema()}
+    document["components"]["schemas"] = dict(sorted(schemas.items()))
+    add_path_examples(document)
+    return document
+
+
+async def get_openapi_document() -> JSONResponse:
     """Return the OpenAPI document."""
-    return JSONResponse(await asyncio.to_thread(request.app.openapi))  # it takes half a second
+    return JSONResponse(await asyncio.to_thread(build_openapi))  # it takes half a second
 
 
 def add_api_docs(app: FastAPI) -> None:
@@ -244,7 +246,7 @@ def create_app(harness: Harness, *, hosts: Collection[str] | None = LOOPBACK, re
     A login is required if there is an account, and always with `requires_login`.
     """
     app = FastAPI(
-        title="DeerFlow",
+        title=TITLE,
         version=__version__,
         docs_url=None,  # the pages of the framework load their scripts from a CDN
         redoc_url=None,
