@@ -2,8 +2,8 @@
 
 import asyncio
 import shutil
-from collections.abc import Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -210,7 +210,10 @@ async def test_discarding_a_thread_leaves_only_its_files(engine: ContainerEngine
 
 
 async def test_cancelled_acquire_leaves_no_container(engine: ContainerEngine, tmp_path: Path) -> None:
-    async with running_provider(engine, tmp_path) as provider:
+    async with (
+        build_image(engine, tmp_path, "sleep 1000") as never_ready,
+        running_provider(engine, tmp_path, image=never_ready) as provider,
+    ):
         acquiring = asyncio.create_task(provider.acquire("t1", "local"))
 
         async def is_there() -> bool:
@@ -224,14 +227,12 @@ async def test_cancelled_acquire_leaves_no_container(engine: ContainerEngine, tm
 
 
 async def test_reports_the_log_of_a_container_that_exits(engine: ContainerEngine, tmp_path: Path) -> None:
-    broken = f"localhost/deerflow-broken:{uuid4().hex[:8]}"
-    engine.podman("build", "--pull=never", "--tag", broken, str(write_broken_image(tmp_path, engine.image)))
-    try:
-        async with running_provider(engine, tmp_path, image=broken) as provider:
-            with pytest.raises(SandboxError, match="exit code 3: out of coffee"):
-                await provider.acquire("t1", "local")
-    finally:
-        engine.podman("rmi", broken)
+    async with (
+        build_image(engine, tmp_path, "echo out of coffee; exit 3") as broken,
+        running_provider(engine, tmp_path, image=broken) as provider,
+    ):
+        with pytest.raises(SandboxError, match="exit code 3: out of coffee"):
+            await provider.acquire("t1", "local")
 
 
 async def test_lease_is_shared_or_exclusive_and_survives_deletion_of_its_file(tmp_path: Path) -> None:
@@ -259,11 +260,18 @@ async def list_containers(engine: ContainerEngine, provider: AioSandboxProvider)
     return (await asyncio.to_thread(engine.podman, *asked)).split()
 
 
-def write_broken_image(folder: Path, base: str) -> Path:
-    context = folder / "broken"
+@asynccontextmanager
+async def build_image(engine: ContainerEngine, folder: Path, command: str) -> AsyncIterator[str]:
+    """Yield the name of an image that runs another command than the server of the sandbox."""
+    context = folder / "image"
     context.mkdir()
-    (context / "Dockerfile").write_text(f"FROM {base}\nCMD echo out of coffee; exit 3\n")
-    return context
+    (context / "Dockerfile").write_text(f"FROM {engine.image}\nCMD {command}\n")
+    name = f"localhost/deerflow-other:{uuid4().hex[:8]}"
+    engine.podman("build", "--pull=never", "--tag", name, str(context))
+    try:
+        yield name
+    finally:
+        engine.podman("rmi", name)
 
 
 async def test_running_container_sees_updated_skills(engine: ContainerEngine, tmp_path: Path) -> None:
