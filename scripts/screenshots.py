@@ -88,7 +88,8 @@ def main() -> None:
         take(browser, f"{address}/settings", "settings-dark", DESK, "dark")
         slides = converse(browser, address, [SLIDES])
         take(browser, f"{slides}?panel=artifacts&file={OUTPUTS}drinks.pptx", "slides-light", DESK, "light", SLIDE)
-        take(browser, f"{address}/projects/{make_project(address)}", "project-light", DESK, "light", "Searchable")
+        project = f"{address}/projects/{make_project(address)}"
+        take(browser, project, "project-light", DESK, "light", "2 of 2 files are searchable")
         take_usage(browser)
         take(browser, address, "connect-light", DESK, "light", click="Connect a model")
         take(browser, thread, "chat-chinese", DESK, "light", locale="zh-CN")
