@@ -38,6 +38,7 @@ LATE = (
     "deerflow.agent_support.thread_state",
     "deerflow.agents.factory",
     "deerflow.agents.lead_agent.agent",
+    "deerflow.channels",
     "deerflow.gateway.routers.features",
     "deerflow.gateway.routers.threads.threads",
     "deerflow.gateway.schemas.runs",
@@ -83,6 +84,18 @@ def test_what_most_servers_never_need_is_not_loaded_at_their_start() -> None:
     done = subprocess.run([sys.executable, "-c", listing], capture_output=True, text=True, timeout=60, check=True)
 
     assert not set(LATE) & set(done.stdout.split())
+
+
+def test_chat_apps_load_no_library_that_runs_do_not_need() -> None:
+    listing = (
+        "import sys, deerflow.channels.service, deerflow.channels.telegram.adapter\n"
+        "print(*(name for name in sys.argv[1:] if name in sys.modules))"
+    )
+    unwanted = ("mcp", "deerflow.client", "alembic", "argon2", "rich", "yaml")
+    command = [sys.executable, "-c", listing, *unwanted]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+
+    assert done.stdout.split() == []
 
 
 def test_every_module_with_late_imports_saves_something_at_start() -> None:

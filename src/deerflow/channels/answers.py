@@ -7,10 +7,10 @@ from typing import Any, Literal
 import orjson
 
 from deerflow.channels.texts import translate
-from deerflow.client.runs import CLARIFICATION_TOOL
 from deerflow.domain.identity import Principal
 from deerflow.domain.runs import RunEvent, RunRecord, RunStatus
 from deerflow.harness import Harness
+from deerflow.runtime.journal.serialization import CLARIFICATION_TOOL
 from deerflow.serving.turns import PlanUpdated, TextDelta, ToolCallStarted, ToolFinished, TurnEventReader
 
 PRESENT_TOOL = "present_files"

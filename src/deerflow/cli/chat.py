@@ -80,7 +80,7 @@ def print_events(events: Iterable["StreamEvent"]) -> bool:
     """Print the answer, or the question, of a run and return whether it is a question."""
     from deerflow.cli.runs import format_task_event
     from deerflow.client import extract_text
-    from deerflow.client.runs import CLARIFICATION_TOOL
+    from deerflow.runtime.journal.serialization import CLARIFICATION_TOOL
 
     is_question = False
     for event in events:

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import orjson
 
-from deerflow.client.runs import RunEventReader, extract_text
+from deerflow.client.runs import RunEventReader
 from deerflow.config.load import HOME_NAME, LoadedConfig
 from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.errors import DeerFlowError, RunFailed, SandboxError
@@ -21,6 +21,7 @@ from deerflow.domain.identity import LOCAL_USER
 from deerflow.domain.runs import AgentSpec, RunRequest
 from deerflow.domain.threads import ThreadRecord
 from deerflow.harness import Harness, open_harness
+from deerflow.runtime.journal.serialization import extract_text
 from deerflow.sandbox.jobs.jobs import SandboxJob, SandboxJobs, describe_missing_packages, find_missing_packages
 from deerflow.skills.contract import read_contract
 from deerflow.skills.folders import custom_root, read_skill_file

@@ -23,12 +23,11 @@ from deerflow.client.session import (
 from deerflow.domain.errors import Conflict, InvalidRequest, RunFailed
 from deerflow.domain.identity import LOCAL_USER, new_id
 from deerflow.domain.runs import Resume, RunEvent, RunRequest
+from deerflow.runtime.journal.serialization import CLARIFICATION_TOOL, extract_text, has_action_requests
 from deerflow.runtime.journal.state_diff import DerivedState
 from deerflow.services.user_data import GrantedPermission
 
 MESSAGE_TYPES = {"AIMessageChunk": "ai"}
-CLARIFICATION_TOOL = "ask_clarification"
-"""Tool whose result is shown to the user: it ends the run in place of an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +105,6 @@ class RunEventReader:
     def _total_usage(self) -> dict[str, int]:
         kinds = ("input_tokens", "output_tokens", "total_tokens")
         return {kind: sum(usage.get(kind, 0) for usage in self._usage.values()) for kind in kinds}
-
-
-def extract_text(content: str | list[dict[str, Any] | str]) -> str:
-    """Return the text of a message's content, which is a string or a list of blocks."""
-    if isinstance(content, str):
-        return content
-    return "".join(block if isinstance(block, str) else block.get("text", "") for block in content)
 
 
 async def send_message(session: ClientSession, message: str, *, thread_id: str | None = None) -> str:
@@ -332,11 +324,6 @@ def get_action_requests(interrupt: Mapping[str, Any]) -> Sequence[Mapping[str, A
         raise InvalidRequest(f"the interrupt {interrupt['value']!r} is not a tool call; answer it with resume()")
     calls: Sequence[Mapping[str, Any]] = interrupt["value"]["action_requests"]
     return calls
-
-
-def has_action_requests(interrupt: Mapping[str, Any]) -> bool:
-    """Return whether tool calls are pending, and not a question of a custom middleware or tool."""
-    return isinstance(interrupt["value"], Mapping) and "action_requests" in interrupt["value"]
 
 
 def serialize_permission(given: GrantedPermission) -> dict[str, Any]:

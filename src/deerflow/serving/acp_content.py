@@ -37,8 +37,8 @@ from acp.schema import (
     ToolKind,
 )
 
-from deerflow.client.runs import CLARIFICATION_TOOL, extract_text
 from deerflow.domain.errors import InvalidRequest
+from deerflow.runtime.journal.serialization import CLARIFICATION_TOOL, extract_text
 from deerflow.serving.acp_projects import EditorProject
 from deerflow.serving.turns import (
     PlanUpdated,

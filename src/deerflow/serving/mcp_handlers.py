@@ -13,13 +13,13 @@ import orjson
 from mcp import types
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from deerflow.client.runs import extract_text, has_action_requests
 from deerflow.domain.errors import DeerFlowError, InvalidRequest, TooLarge
 from deerflow.domain.files import OUTPUTS, FileEntry
 from deerflow.domain.identity import Principal, new_id
 from deerflow.domain.runs import AgentSpec, Resume, RunRequest
 from deerflow.domain.threads import ThreadRecord
 from deerflow.harness import Harness
+from deerflow.runtime.journal.serialization import extract_text, has_action_requests
 from deerflow.sandbox.file_access import ReadableFile
 from deerflow.serving.turns import Heartbeat, TextDelta, ToolCallStarted, ToolProgressed, Turn, TurnEvent, build_resume
 from deerflow.tools.builtins import detect_image_type

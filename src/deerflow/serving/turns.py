@@ -8,12 +8,11 @@ from typing import Any, Literal
 
 import orjson
 
-from deerflow.client.runs import CLARIFICATION_TOOL, extract_text, has_action_requests
 from deerflow.domain.errors import NotFound
 from deerflow.domain.identity import Principal
 from deerflow.domain.runs import Resume, RunEvent, RunRecord, RunRequest, RunStatus
 from deerflow.harness import Harness
-from deerflow.runtime.journal.serialization import REASONING
+from deerflow.runtime.journal.serialization import CLARIFICATION_TOOL, REASONING, extract_text, has_action_requests
 
 TASK_TEXTS = MappingProxyType(
     {

@@ -11,6 +11,8 @@ from pydantic import BaseModel
 from deerflow.agent_support.replies import MAX_DEPTH, make_storable
 
 REASONING = "reasoning_content"
+CLARIFICATION_TOOL = "ask_clarification"
+"""Tool whose result is shown to the user: it ends the run in place of an answer."""
 
 
 class ChunkBuffer:
@@ -199,3 +201,15 @@ def object_fields(value: object) -> object:
             return {"value": value.value, "id": value.id}
         return {each.name: getattr(value, each.name) for each in fields(value)}
     return str(value)
+
+
+def extract_text(content: str | list[dict[str, Any] | str]) -> str:
+    """Return the text of a message's content, which is a string or a list of blocks."""
+    if isinstance(content, str):
+        return content
+    return "".join(block if isinstance(block, str) else block.get("text", "") for block in content)
+
+
+def has_action_requests(interrupt: Mapping[str, Any]) -> bool:
+    """Return whether tool calls are pending, and not a question of a custom middleware or tool."""
+    return isinstance(interrupt["value"], Mapping) and "action_requests" in interrupt["value"]
