@@ -1,4 +1,4 @@
-"""A harness connected to a fake Telegram."""
+"""A harness connected to a fake chat app."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from deerflow.channels.adapter import ChannelLimits
+from deerflow.channels.adapter import ChannelAdapter, ChannelLimits
 from deerflow.channels.people import create_code
 from deerflow.channels.service import ChannelConnection
+from deerflow.channels.slack.adapter import SlackAdapter
+from deerflow.channels.slack.api import SlackApi
 from deerflow.channels.telegram.adapter import TelegramAdapter
 from deerflow.channels.telegram.api import TelegramApi
 from deerflow.config.source import open_source
@@ -17,6 +19,8 @@ from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.domain.runs import MultitaskStrategy
 from deerflow.harness import Harness, open_harness
 from deerflow.testing import ScriptedModel
+from deerflow.testing.channels.slack import APP_TOKEN, BOT_TOKEN, DIRECT, FakeSlack
+from deerflow.testing.channels.slack import OWNER as SLACK_OWNER
 from deerflow.testing.channels.telegram import TOKEN, FakeTelegram
 from deerflow.testing.scripted_model import ObedientModel
 
@@ -52,30 +56,93 @@ class ConnectedServer:
         return [message.text for message in self.telegram.in_chat(chat)]
 
 
+@dataclass
+class SlackServer:
+    """A harness whose bot is connected to a fake Slack."""
+
+    slack: FakeSlack
+    harness: Harness
+    connection: ChannelConnection
+
+    async def create_code(self, who: Principal = LOCAL_USER) -> str:
+        return (await create_code(self.harness.core.database, who)).code
+
+    async def wait(self, is_true: Callable[[], object]) -> None:
+        """Wait until something is true, as long as the server is open."""
+        await self.slack.wait_until(is_true)
+
+    async def ask(self, text: str, chat: str = DIRECT, **message: Any) -> list[str]:
+        """Send a message and return the texts of the chat when there is one more, complete."""
+        before = len(self.slack.in_chat(chat))
+        await self.slack.write(text, chat=chat, **message)
+        await self.wait(lambda: len(self.slack.in_chat(chat)) > before and self.is_complete(chat))
+        return self.texts(chat)
+
+    def is_complete(self, chat: str = DIRECT) -> bool:
+        """Return whether no answer is being written."""
+        return not any(message.is_streaming or message.buttons for message in self.slack.in_chat(chat))
+
+    def texts(self, chat: str = DIRECT) -> list[str]:
+        return [message.text for message in self.slack.in_chat(chat)]
+
+
 @asynccontextmanager
 async def connect(
     home: Path,
     telegram: FakeTelegram,
     model: ScriptedModel | ObedientModel,
     *,
-    allowed: tuple[int | str, ...] = (OWNER,),
     limits: ChannelLimits = FAST,
-    strategy: MultitaskStrategy = MultitaskStrategy.ENQUEUE,
     token: str = TOKEN,
+    **options: Any,
+) -> AsyncIterator[ConnectedServer]:
+    """Yield a harness that is connected to a running fake of Telegram."""
+    adapter = TelegramAdapter(TelegramApi(token, telegram.base_url), limits)
+    async with open_connection(home, adapter, model, **options) as (harness, connection):
+        yield ConnectedServer(telegram, harness, connection)
+
+
+@asynccontextmanager
+async def connect_slack(
+    home: Path, slack: FakeSlack, model: ScriptedModel | ObedientModel, *, token: str = BOT_TOKEN, **options: Any
+) -> AsyncIterator[SlackServer]:
+    """Yield a harness that is connected to a running fake of Slack."""
+    adapter = SlackAdapter(SlackApi(token, APP_TOKEN, slack.base_url), FAST)
+    options = {"allowed": (SLACK_OWNER,), **options}
+    async with open_connection(home, adapter, model, **options) as (harness, connection):
+        yield SlackServer(slack, harness, connection)
+
+
+@asynccontextmanager
+async def open_connection(
+    home: Path,
+    adapter: ChannelAdapter,
+    model: ScriptedModel | ObedientModel,
+    *,
+    allowed: tuple[int | str, ...] = (OWNER,),
+    strategy: MultitaskStrategy = MultitaskStrategy.ENQUEUE,
     limit_s: float = LIMIT_S,
     **settings: Any,
-) -> AsyncIterator[ConnectedServer]:
-    """Yield a harness that is connected to a running fake."""
+) -> AsyncIterator[tuple[Harness, ChannelConnection]]:
+    """Yield a harness and its connection through an adapter."""
     source = open_source(directory=home, environment={}, overrides={**OFF, **settings})
     async with asyncio.timeout(limit_s), open_harness(source, model) as harness:
-        adapter = TelegramAdapter(TelegramApi(token, telegram.base_url), limits)
-        lock = harness.core.home / "channels" / "telegram.lock"
+        lock = harness.core.home / "channels" / f"{adapter.name}.lock"
         connection = ChannelConnection(harness, adapter, lambda: allowed, lambda: strategy, lock)
         connection.begin()
         try:
-            yield ConnectedServer(telegram, harness, connection)
+            yield harness, connection
         finally:
             await connection.aclose()
 
 
-__all__ = ["FAST", "LIMIT_S", "LOCAL_USER", "OWNER", "ConnectedServer", "connect"]
+__all__ = [
+    "FAST",
+    "LIMIT_S",
+    "LOCAL_USER",
+    "OWNER",
+    "ConnectedServer",
+    "SlackServer",
+    "connect",
+    "connect_slack",
+]

@@ -1,16 +1,19 @@
-"""A server with Telegram that is killed again and again: no message is lost, and none is answered twice."""
+"""A server with a chat app that is killed again and again: no message is lost, and none is answered twice."""
 
 import asyncio
 import re
 import sqlite3
 from collections import Counter
-from contextlib import closing
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from deerflow.testing import ScriptedServer
+from deerflow.testing.channels.slack import APP_TOKEN, BOT_TOKEN, FakeSlack
 from deerflow.testing.channels.telegram import TOKEN, FakeTelegram
 from deerflow.testing.scripted_server import ServerRequest
 from tests.e2e.server_process import serve
@@ -28,8 +31,59 @@ models:
     model: scripted
     base_url: {base_url}
 channels:
-  telegram: {{bot_token: "{token}", base_url: "{telegram}", allowed_users: [1, 2, 3, 4, 5]}}
+  {channel}
 """
+
+
+@dataclass(frozen=True)
+class KilledPlatform:
+    """A fake platform, and how the test uses it."""
+
+    fake: FakeTelegram | FakeSlack
+    channel: str
+    """Settings of the channel."""
+    write: Callable[[int], Awaitable[object]]
+    """Sends a message with a number to the bot."""
+    confirmed: Callable[[], bool]
+
+    @property
+    def is_settled(self) -> bool:
+        """Return whether no message is being written."""
+        return not any(message.buttons for message in self.fake.messages.values())
+
+    @property
+    def texts(self) -> list[str]:
+        return [message.text for message in self.fake.messages.values()]
+
+
+@asynccontextmanager
+async def open_telegram() -> AsyncIterator[KilledPlatform]:
+    async with FakeTelegram() as fake:
+        channel = f'telegram: {{bot_token: "{TOKEN}", base_url: "{fake.base_url}", allowed_users: [1, 2, 3, 4, 5]}}'
+
+        async def write(at: int) -> None:
+            fake.write(f"M{at}.", sender=1 + at % len(PEOPLE))
+
+        yield KilledPlatform(fake, channel, write, lambda: fake.unconfirmed == 0)
+
+
+@asynccontextmanager
+async def open_slack() -> AsyncIterator[KilledPlatform]:
+    """Half of the messages are in threads of a channel, where answers are streamed."""
+    async with FakeSlack() as fake:
+        tokens = f'bot_token: "{BOT_TOKEN}", app_token: "{APP_TOKEN}", base_url: "{fake.base_url}"'
+        people = ", ".join(f"U{at}" for at in PEOPLE)
+
+        async def write(at: int) -> None:
+            person = 1 + at % len(PEOPLE)
+            chat = f"D{person}" if at % 2 else "C1"
+            await fake.write(f"<@UBOT> M{at}.", sender=f"U{person}", chat=chat)
+
+        channel = f"slack: {{{tokens}, allowed_users: [{people}]}}"
+        yield KilledPlatform(fake, channel, write, lambda: not fake.unacknowledged)
+
+
+PLATFORMS = {"telegram": open_telegram, "slack": open_slack}
 
 
 def echo(request: ServerRequest) -> str:
@@ -38,33 +92,33 @@ def echo(request: ServerRequest) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", PLATFORMS)
 @pytest.mark.parametrize(
     ("kills", "messages"), [(4, 40), pytest.param(50, 200, marks=[pytest.mark.nightly, pytest.mark.timeout(3000)])]
 )
-async def test_kills_lose_no_message_and_double_no_answer_unmarked(tmp_path: Path, kills: int, messages: int) -> None:
+async def test_kills_lose_no_message_and_double_no_answer_unmarked(
+    tmp_path: Path, name: str, kills: int, messages: int
+) -> None:
     random = Random(kills)
-    async with ScriptedServer([echo], endless=True) as model, FakeTelegram() as telegram:
-        config = tmp_path / "config.yaml"
-        settings = {"base_url": model.base_url, "token": TOKEN, "telegram": telegram.base_url}
-        config.write_text(CONFIG.format(**settings))
+    async with ScriptedServer([echo], endless=True) as model, PLATFORMS[name]() as platform:
+        fake, config = platform.fake, tmp_path / "config.yaml"
+        config.write_text(CONFIG.format(base_url=model.base_url, channel=platform.channel))
         for at in range(messages):
-            telegram.write(f"M{at}.", sender=1 + at % len(PEOPLE))
+            await platform.write(at)
         for _ in range(kills):
             with await asyncio.to_thread(lambda: serve(tmp_path, config=config)) as server:
-                goal = len(telegram.calls) + random.randrange(4, 4 + 4 * messages // kills)
+                goal = len(fake.calls) + random.randrange(4, 4 + 4 * messages // kills)
                 async with asyncio.timeout(60):
-                    await telegram.wait_until(
-                        lambda goal=goal: len(telegram.calls) >= goal or is_complete(telegram, messages)
-                    )
+                    await fake.wait_until(lambda goal=goal: len(fake.calls) >= goal or is_complete(platform, messages))
                 server.kill()
         with await asyncio.to_thread(lambda: serve(tmp_path, config=config)):
             async with asyncio.timeout(240):
-                await telegram.wait_until(lambda: is_complete(telegram, messages) and telegram.unconfirmed == 0)
-        check(telegram, tmp_path, messages)
+                await fake.wait_until(lambda: is_complete(platform, messages) and platform.confirmed())
+        check(platform, tmp_path, messages)
 
 
-def is_complete(telegram: FakeTelegram, messages: int) -> bool:
-    return len({answered(message.text) for message in telegram.messages.values()}) == messages
+def is_complete(platform: KilledPlatform, messages: int) -> bool:
+    return len({answered(text) for text in platform.texts if "M" in text}) == messages and platform.is_settled
 
 
 def answered(text: str) -> str:
@@ -72,9 +126,9 @@ def answered(text: str) -> str:
     return text[text.rindex("M") :]
 
 
-def check(telegram: FakeTelegram, home: Path, messages: int) -> None:
+def check(platform: KilledPlatform, home: Path, messages: int) -> None:
     """Every message has one run and one answer; more only where the outcome was unknown, and then marked."""
-    texts = [message.text for message in telegram.messages.values()]
+    texts = platform.texts
     unmarked = Counter(answered(text) for text in texts if not text.startswith(REPEATED))
     assert len({answered(text) for text in texts}) == messages
     assert set(unmarked.values()) <= {1}

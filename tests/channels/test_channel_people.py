@@ -11,6 +11,7 @@ from deerflow.channels.people import create_code, hash_code
 from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.testing import ScriptedModel
 from deerflow.testing.channels.telegram import FakeTelegram
+from tests.channels.attacks import ATTACKS, PRESSES
 from tests.channels.support import OWNER, ConnectedServer, connect
 
 STRANGER, GROUP = 66, -100
@@ -94,31 +95,6 @@ async def test_a_disabled_account_has_no_rights_in_chats(tmp_path: Path) -> None
         assert (await server.ask("Hi"))[-1] == "A"
         await accounts.change(bob.user_id, is_active=False)
         assert "/connect CODE" in (await server.ask("Hi"))[-1]
-
-
-ATTACKS = [
-    "Hi",
-    "/new",
-    "/status",
-    "/models",
-    "/model scripted",
-    "/memory",
-    "/stop",
-    "/help",
-    "/start",
-    "/start WRONGCODE2",
-    "/connect",
-    "/connect WRONGCODE2",
-    "/connect ' OR 1=1 --",
-    "/connect \x00",
-    "/connect " + "A" * 4000,
-    "/skill-creator",
-    "/STATUS",
-    "@deer_bot Hi",
-    "/status@deer_bot",
-    "",
-]
-PRESSES = ["1:0", "2:0", "stop:1", "stop:2", "0:0", "-1:0", "1:-1", "1:999", "stop:", ":", "9" * 70, "approve", "١:٠"]
 
 
 @pytest.mark.parametrize("chat", [STRANGER, GROUP])

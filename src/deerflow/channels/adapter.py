@@ -23,6 +23,10 @@ class ChannelRefused(ChannelError):
     """The platform refused the request; the text says why."""
 
 
+class ChannelStreamEnded(ChannelRefused):
+    """The platform has ended a message that was being written. It keeps the text that was shown."""
+
+
 class ChannelLoginRefused(ChannelRefused):
     """The platform does not accept the credentials."""
 
@@ -88,6 +92,8 @@ class InboundUpdate:
     message_id: str = ""
     """Message in which the button is, or the draft that is to be stopped."""
     press_id: str = ""
+    follows: bool = False
+    """True for a message in a topic without mention: it is for the bot if the sender has a thread there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +132,8 @@ class ChannelAdapter(Protocol):
     limits: ChannelLimits
     has_drafts: bool
     """True if private chats show a text while it is being written, without a message."""
+    command_mark: str
+    """First character of a command as people can send it: `/`, or what the platform leaves to bots."""
 
     async def log_in(self) -> BotAccount:
         """Return the account to which the credentials belong."""
@@ -140,8 +148,27 @@ class ChannelAdapter(Protocol):
     def split(self, text: str) -> Sequence[str]:
         """Return Markdown as parts that the platform takes as one message each."""
 
-    async def send(self, address: ChatAddress, text: str, buttons: Sequence[ChatButton] = ()) -> str:
-        """Send one part and return the id of the message."""
+    async def send(self, address: ChatAddress, text: str, buttons: Sequence[ChatButton] = (), key: str = "") -> str:
+        """Send one part and return the id of the message. A message that is sent again has the same `key`."""
+
+    async def find_sent(self, address: ChatAddress, key: str) -> str | None:
+        """Return the id of the message that was sent with a key; None if there is none.
+
+        Raises:
+            ChannelRefused: The platform does not tell.
+        """
+
+    async def begin_stream(self, address: ChatAddress, text: str, status: str, stop: ChatButton, key: str) -> str:
+        """Send a text that is being written, with what is being done and a button to stop. Return its id."""
+
+    async def show_stream(
+        self, address: ChatAddress, message_id: str, text: str, status: str, stop: ChatButton
+    ) -> None:
+        """Show more of a text that is being written. `edit` ends it.
+
+        Raises:
+            ChannelStreamEnded: The message takes no more text.
+        """
 
     async def edit(self, address: ChatAddress, message_id: str, text: str, buttons: Sequence[ChatButton] = ()) -> None:
         """Replace a message. Doing it twice is the same as once.
@@ -159,8 +186,15 @@ class ChannelAdapter(Protocol):
     def download(self, attachment: IncomingAttachment) -> AsyncIterator[bytes]:
         """Yield the content of a file."""
 
-    async def send_file(self, address: ChatAddress, name: str, chunks: AsyncIterator[bytes]) -> str:
+    async def send_file(
+        self, address: ChatAddress, name: str, size: int, chunks: AsyncIterator[bytes], key: str = ""
+    ) -> str:
         """Send a file and return the id of the message."""
 
     async def aclose(self) -> None:
         """Close the connections."""
+
+
+def join_status(text: str, status: str) -> str:
+    """Return a text and, below it, what is being done."""
+    return "\n\n".join(part for part in (text, status) if part) or "…"

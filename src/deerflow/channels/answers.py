@@ -88,10 +88,6 @@ class AnswerView:
         elif call.tool == CLARIFICATION_TOOL:
             self.options = [str(option) for option in as_list(call.arguments.get("options"))]
 
-    def show(self) -> str:
-        """Return the text and, below it, what is being done."""
-        return "\n\n".join(part for part in (self.text, self.status) if part) or "…"
-
     @property
     def files(self) -> Sequence[str]:
         """Paths of the files that the agent has presented."""

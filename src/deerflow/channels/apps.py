@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from deerflow.channels.adapter import ChannelAdapter
-from deerflow.config.sections.channels import ChannelsConfig, TelegramConfig
+from deerflow.config.imports import require_extra
+from deerflow.config.sections.channels import ChannelsConfig, SlackConfig, TelegramConfig
 
 
 def create_adapters(config: ChannelsConfig) -> Iterator[ChannelAdapter]:
@@ -12,6 +13,8 @@ def create_adapters(config: ChannelsConfig) -> Iterator[ChannelAdapter]:
         match app:
             case TelegramConfig():
                 yield create_telegram(app)
+            case SlackConfig():
+                yield create_slack(app)
 
 
 def create_telegram(config: TelegramConfig) -> ChannelAdapter:
@@ -20,3 +23,16 @@ def create_telegram(config: TelegramConfig) -> ChannelAdapter:
     from deerflow.channels.telegram.api import TelegramApi
 
     return TelegramAdapter(TelegramApi(config.bot_token, config.base_url))
+
+
+def create_slack(config: SlackConfig) -> ChannelAdapter:
+    """Return the adapter of Slack.
+
+    Raises:
+        ConfigError: The extra is not installed.
+    """
+    with require_extra("slack", "channels.slack"):
+        from deerflow.channels.slack.adapter import SlackAdapter
+        from deerflow.channels.slack.api import SlackApi
+
+    return SlackAdapter(SlackApi(config.bot_token, config.app_token, config.base_url))

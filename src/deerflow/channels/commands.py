@@ -28,10 +28,12 @@ class CommandCall:
     chat: ChatThread | None
     new_chat: Callable[[str], ChatThread]
     """Returns the chat with another thread."""
+    mark: str
+    """First character of commands in this chat."""
 
     def say(self, key: str, **values: object) -> str:
         """Return a text in the language of the person."""
-        return translate(self.language, key, **values)
+        return translate(self.language, key, self.mark, **values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,13 +82,10 @@ class ChatDelivery:
             logger.info("a message was not sent: %s", problem)
 
     async def recover(self, account: str) -> None:
-        """Continue with what another process has left. Messages that it was sending have an unknown outcome."""
+        """Continue with what another process has left."""
         found = await self._database.read(partial(rows.list_open, channel=self._adapter.name, account=account))
         begun: set[str] = set()
         for message in found:
-            if message.state == "sending" and message.message_id is None:
-                repeat = partial(rows.repeat_outgoing, owner=message.owner, message=message)
-                message = await self._database.write(repeat)
             if message.run_id is None or message.run_id not in begun:
                 self.begin(message)
             begun.add(message.run_id or "")
@@ -128,16 +125,16 @@ class ChatDelivery:
                 retry_s = min(2 * retry_s, MAX_RETRY_S)
 
     async def _deliver_run(self, message: OutgoingMessage, who: Principal) -> None:
+        message = await self._settle(message)
         run_id, thread_id = message.run_id or "", message.thread_id or ""
         run = await self._harness.runs.get(thread_id, run_id, who)
         language = message.details.get("language", "en")
-        on_message = partial(self._record_message_id, message)
         preview = AnswerPreview(
             self._adapter,
             self.get_pacer(message.address),
             message,
             translate(language, "stop"),
-            on_message,
+            self._record,
         )
         try:
             view = await self._follow(run, who, preview, shows=message.state in OPEN and message.part == 0)
@@ -147,7 +144,7 @@ class ChatDelivery:
         if not run.status.is_final:
             return  # this process ends; the next one goes on
         answer = await conclude(self._harness, who, run, view, language)
-        await self._send_answer(replace(message, message_id=preview.message_id), answer)
+        await self._send_answer(message, answer)
 
     async def _follow(self, run: RunRecord, who: Principal, preview: AnswerPreview, *, shows: bool) -> AnswerView:
         """Read the log of a run to its end, in whatever process it is executed."""
@@ -158,17 +155,18 @@ class ChatDelivery:
                     for event in group:
                         view.read(event)
                     if shows and view.has_begun:
-                        preview.show(view.show())
+                        preview.show(view.text, view.status)
             found = await self._harness.runs.get(run.thread_id, run.run_id, who)
             if found.status.is_final or self._is_closing:
                 return view
 
     async def _send_answer(self, first: OutgoingMessage, answer: FinalAnswer) -> None:
         """Record all messages of an answer in one transaction, then send those that are open."""
-        texts = self._adapter.split(answer.text)
         query = partial(rows.list_of_run, owner=first.owner, run_id=first.run_id or "")
         known = await self._database.read(query)
-        if len(known) == 1 and (planned := plan_messages(first, len(texts), answer)):
+        latest = [each for each in known if each.part == 0][-1]
+        texts = self._adapter.split(rows.cut_shown(latest.details, answer.text))
+        if not any(each.part for each in known) and (planned := plan_messages(first, len(texts), answer)):
             await self._database.write(partial(rows.insert_outgoing, owner=first.owner, messages=planned))
             known = await self._database.read(query)
         for message in sorted(known, key=lambda each: each.part):
@@ -186,17 +184,18 @@ class ChatDelivery:
             await self._change(message, state="sent")  # a steering message, which another run answers
             return None
         while True:
+            message = await self._settle(message)
+            if message.kind == "file" and message.message_id is not None:
+                return await self._change(message, state="sent", body=None)
             try:
                 sent = await pacer.write(partial(self._attempt, message, text or "✓"))
             except ChannelRefused as refused:
                 if message.message_id is None:
                     return await self._fail(message, str(refused))
-                message = replace(message, message_id=None)  # the preview was deleted
+                message = replace(message, message_id=None, state="pending")  # the preview was deleted
                 continue
             except ChannelOutcomeUnknown as problem:
-                if message.message_id is None:
-                    repeat = partial(rows.repeat_outgoing, owner=message.owner, message=message)
-                    message = await self._database.write(repeat)
+                message = replace(message, state="sending")
                 self._on_sent(str(problem))
             except ChannelError as problem:
                 self._on_sent(str(problem))
@@ -204,6 +203,27 @@ class ChatDelivery:
                 await self._change(message, state="sent", body=kept_body(message, text), message_id=sent)
                 self._on_sent(None)
                 return None
+            await asyncio.sleep(retry_s)
+            retry_s = min(2 * retry_s, MAX_RETRY_S)
+
+    async def _settle(self, message: OutgoingMessage) -> OutgoingMessage:
+        """Find out what has become of a message whose outcome is unknown; return it, or the one that repeats it."""
+        if message.state != "sending" or message.message_id is not None:
+            return message
+        retry_s = FIRST_RETRY_S
+        find = partial(self._adapter.find_sent, message.address, message.key)
+        while True:
+            try:
+                found = await self.get_pacer(message.address).write(find)
+            except ChannelRefused:
+                repeat = partial(rows.repeat_outgoing, owner=message.owner, message=message)
+                return await self._database.write(repeat)
+            except ChannelError as problem:
+                self._on_sent(str(problem))
+            else:
+                message = replace(message, message_id=found, state="sending" if found else "pending")
+                await self._record(message)
+                return message
             await asyncio.sleep(retry_s)
             retry_s = min(2 * retry_s, MAX_RETRY_S)
 
@@ -230,7 +250,8 @@ class ChatDelivery:
             return await self._send_file(message, text)
         if message.repeats:
             text = f"{translate(message.details.get('language', 'en'), 'repeat')}\n\n{text}"
-        return await self._adapter.send(message.address, self._adapter.split(text)[0], build_buttons(message))
+        part = self._adapter.split(text)[0]
+        return await self._adapter.send(message.address, part, build_buttons(message), message.key)
 
     async def _send_file(self, message: OutgoingMessage, path: str) -> str:
         """Send a file of the thread; say so if it is too large or gone."""
@@ -244,7 +265,7 @@ class ChatDelivery:
             if file.size > self._adapter.limits.max_upload_bytes:
                 reason = translate(message.details.get("language", "en"), "file_too_large", name=name)
                 return await self._adapter.send(message.address, reason)
-            return await self._adapter.send_file(message.address, name, read_chunks(file))
+            return await self._adapter.send_file(message.address, name, file.size, read_chunks(file), message.key)
         finally:
             await asyncio.to_thread(file.close)
 
@@ -253,8 +274,10 @@ class ChatDelivery:
         await self._change(message, state="failed", body=None)
         self._on_sent(reason)
 
-    async def _record_message_id(self, message: OutgoingMessage, message_id: str) -> None:
-        await self._change(message, message_id=message_id)
+    async def _record(self, message: OutgoingMessage) -> None:
+        """Record state, id and details of a message."""
+        details = {**message.details, "is_private": message.address.is_private}
+        await self._change(message, state=message.state, message_id=message.message_id, details=details)
 
     async def _change(self, message: OutgoingMessage, **values: object) -> None:
         change = partial(rows.change_outgoing, owner=message.owner, number=message.number, values=values)

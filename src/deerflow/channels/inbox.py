@@ -86,10 +86,13 @@ class ChatInbox:
         if who is None:
             return await self._instruct(update, language)
         chat = await self.harness.core.database.look_up(partial(rows.find_chat, address=address, owner=who.user_id))
+        if update.follows and chat is None:
+            return None
         if update.kind != "message":
             return await self._presses.handle(update, received, who, chat, language)
         if self._commands.has(name):
-            call = CommandCall(who, language, argument.strip(), chat, partial(self._other_thread, address, who, chat))
+            other, mark = partial(self._other_thread, address, who, chat), self.adapter.command_mark
+            call = CommandCall(who, language, argument.strip(), chat, other, mark)
             reply = await self._commands.run(name, call)
             return await self._reply(update, received, who, reply.text, reply.chat)
         return await self._start(update, received, who, chat, language)
@@ -191,12 +194,12 @@ class ChatInbox:
         """Connect the sender of a code to its user."""
         language = choose_language(update.sender.language)
         if not update.address.is_private:
-            return await self._say(update.address, translate(language, "connect_in_private"))
+            return await self._say(update.address, translate(language, "connect_in_private", self.adapter.command_mark))
         try:
             await self.people.connect(received, update.sender, code)
         except NotFound:
             return await self._say(update.address, translate(language, "bad_code"))
-        return await self._say(update.address, translate(language, "connected"))
+        return await self._say(update.address, translate(language, "connected", self.adapter.command_mark))
 
     async def _instruct(self, update: InboundUpdate, language: str) -> None:
         """Send an unknown person instructions: in a private chat, once an hour. No data of theirs is stored."""
@@ -209,7 +212,7 @@ class ChatInbox:
         if len(self._instructed) >= MAX_INSTRUCTED:
             self._instructed.clear()
         self._instructed[update.sender.external_id] = now
-        return await self._say(update.address, translate(language, "first_connect"))
+        return await self._say(update.address, translate(language, "first_connect", self.adapter.command_mark))
 
     async def _say(self, address: ChatAddress, text: str) -> None:
         """Send a text to an unknown person, once."""

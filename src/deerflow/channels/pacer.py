@@ -2,12 +2,22 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
-from deerflow.channels.adapter import ChannelAdapter, ChannelError, ChannelFlooded, ChannelRefused, ChatButton
-from deerflow.channels.queries import OutgoingMessage
+from deerflow.channels.adapter import (
+    ChannelAdapter,
+    ChannelError,
+    ChannelFlooded,
+    ChannelOutcomeUnknown,
+    ChannelRefused,
+    ChannelStreamEnded,
+    ChatButton,
+    join_status,
+)
+from deerflow.channels.queries import OutgoingMessage, cut_shown, keep_shown
 from deerflow.runtime.background import complete_before_cancel, wait_for_event
 
 logger = logging.getLogger(__name__)
@@ -44,7 +54,10 @@ class ChatPacer:
 
 
 class AnswerPreview:
-    """Shows the newest text of an answer: as a draft where there are drafts, else as a message that is edited."""
+    """Shows the newest text of an answer: as a draft where there are drafts, else as a message that grows.
+
+    If the platform ends the message, the answer goes on in a new one, at the first character that was not shown.
+    """
 
     def __init__(
         self,
@@ -52,26 +65,26 @@ class AnswerPreview:
         pacer: ChatPacer,
         message: OutgoingMessage,
         stop_label: str,
-        on_message: Callable[[str], Awaitable[None]],
+        on_change: Callable[[OutgoingMessage], Awaitable[None]],
     ) -> None:
-        """`on_message` records the id of the message that is edited."""
-        self.message_id = message.message_id
+        """`on_change` records what is known of the message: before it is sent, and afterwards."""
         self._adapter = adapter
         self._pacer = pacer
         self._message = message
         self._stop = ChatButton(stop_label, f"stop:{message.number}")
-        self._on_message = on_message
+        self._on_change = on_change
         self._uses_draft = adapter.has_drafts and message.address.is_private and message.message_id is None
         self._changed = asyncio.Event()
-        self._text = self._shown = ""
+        self._text, self._status = "", ""
+        self._shown: tuple[str, str] | None = None
         self._is_over = False
         self._task: asyncio.Task[None] | None = None
 
-    def show(self, text: str) -> None:
-        """Set the text to be shown next; one that was not shown yet is left out."""
-        if text == self._text:
+    def show(self, text: str, status: str) -> None:
+        """Set the text to be shown next, and what is being done; what was not shown yet is left out."""
+        if self._task is not None and (text, status) == (self._text, self._status):
             return
-        self._text = text
+        self._text, self._status = text, status
         self._changed.set()
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="preview of an answer")
@@ -88,10 +101,13 @@ class AnswerPreview:
         while True:
             await wait_for_event(self._changed, self._adapter.limits.draft_life_s / 2)
             self._changed.clear()
-            if not self._uses_draft and self._text == self._shown:
+            if not self._uses_draft and (self._text, self._status) == self._shown:
                 continue
             try:
                 await self._pacer.write(self._finish_write)
+            except ChannelStreamEnded:
+                await self._change(keep_shown(self._message.details, self._shown[0] if self._shown else ""))
+                self._changed.set()
             except ChannelRefused as refused:
                 if not self._uses_draft:
                     logger.info("an answer is shown only when it is complete: %s", refused)
@@ -100,7 +116,7 @@ class AnswerPreview:
                 self._changed.set()
             except ChannelError as problem:
                 logger.info("a preview was not shown: %s", problem)
-                if not self._uses_draft and self.message_id is None:
+                if self._message.state == "sending" and self._message.message_id is None:
                     return  # a message may be there, but cannot be edited
 
     async def _finish_write(self) -> None:
@@ -113,12 +129,33 @@ class AnswerPreview:
 
     async def _write(self) -> None:
         """Show the newest text."""
-        text, address = self._text, self._message.address
+        text, status, address = self._text, self._status, self._message.address
+        rest = cut_shown(self._message.details, text)
         if self._uses_draft:
-            await self._adapter.show_draft(address, str(self._message.number), text)
-        elif self.message_id is None:
-            self.message_id = await self._adapter.send(address, text, (self._stop,))
-            await self._on_message(self.message_id)
+            await self._adapter.show_draft(address, str(self._message.number), join_status(text, status))
+        elif self._message.message_id is None:
+            await self._begin(rest, status)
         else:
-            await self._adapter.edit(address, self.message_id, text, (self._stop,))
-        self._shown = text
+            await self._adapter.show_stream(address, self._message.message_id, rest, status, self._stop)
+        self._shown = text, status
+
+    async def _begin(self, text: str, status: str) -> None:
+        """Send the first text. If its outcome is unknown, the message stays `sending`."""
+        await self._record(replace(self._message, state="sending"))
+        message = self._message
+        try:
+            sent = await self._adapter.begin_stream(message.address, text, status, self._stop, message.key)
+        except ChannelOutcomeUnknown:
+            raise
+        except ChannelError:
+            await self._record(replace(message, state="pending"))
+            raise
+        await self._record(replace(message, message_id=sent))
+
+    async def _change(self, details: Mapping[str, Any]) -> None:
+        """Go on in a new message."""
+        await self._record(replace(self._message, details=details, message_id=None, state="pending"))
+
+    async def _record(self, message: OutgoingMessage) -> None:
+        await self._on_change(message)
+        self._message = message

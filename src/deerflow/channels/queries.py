@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Connection, CursorResult, Row, delete, insert, select, update
 
+from deerflow.accounts.model import hash_secret
 from deerflow.channels.adapter import ChatAddress
 from deerflow.domain.errors import Conflict, NotFound
 from deerflow.domain.runs import RunRecord
@@ -25,6 +26,8 @@ KEEP = timedelta(days=7)
 
 OutgoingKind = Literal["answer", "text", "file", "question"]
 OutgoingState = Literal["pending", "sending", "sent", "unknown", "failed"]
+SHOWN, SHOWN_HASH = "shown", "shown_hash"
+"""Details of an answer: length and hash of the text that stands in messages that have ended."""
 OPEN: tuple[OutgoingState, ...] = ("pending", "sending")
 
 
@@ -71,6 +74,23 @@ class OutgoingMessage:
     message_id: str | None = None
     state: OutgoingState = "pending"
     number: int = 0
+
+    @property
+    def key(self) -> str:
+        """Key with which the message is sent, each time it is sent."""
+        shown = self.details.get(SHOWN, 0)
+        return f"{self.run_id or self.number}.{self.kind}.{self.part}.{self.repeats}.{shown}"
+
+
+def keep_shown(details: Mapping[str, Any], text: str) -> Mapping[str, Any]:
+    """Return the details of a message that goes on after `text`, which an ended one shows."""
+    return {**details, SHOWN: len(text), SHOWN_HASH: hash_secret(text)}
+
+
+def cut_shown(details: Mapping[str, Any], text: str) -> str:
+    """Return the part of an answer that stands in no ended message."""
+    count = details.get(SHOWN, 0)
+    return text[count:] if count and hash_secret(text[:count]) == details.get(SHOWN_HASH) else text
 
 
 def insert_code(connection: Connection, owner: str, code_hash: str, expires_at: datetime) -> None:

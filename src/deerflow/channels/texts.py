@@ -15,16 +15,17 @@ EN = MappingProxyType(
         "bad_code": "The code is wrong, used, or older than ten minutes.",
         "busy": "Busy: {count} message(s) are being answered.",
         "choose": "Choose an answer:",
-        "connect_in_private": "Write /connect to me in a private chat.",
-        "connected": "Connected. Send me a message; /help lists the commands.",
+        "connect_in_private": "Write {mark}connect to me in a private chat.",
+        "connected": "Connected. Send me a message; {mark}help lists the commands.",
         "failed": "The run has failed: {reason}",
         "file_failed": "{name} could not be received: {reason}",
         "file_too_large": "{name} is too large for this chat app. It is in the thread on the page.",
-        "first_connect": "I do not know you. Get a code with `deerflow channels code`, then send me: /connect CODE",
+        "first_connect": "I do not know you. Get a code with `deerflow channels code`, then send me: "
+        "{mark}connect CODE",
         "help": "Send me a message and the agent answers. Commands:\n"
-        "/new – begin a new thread\n/status – state of this thread\n/models – list the models\n"
-        "/model NAME – use a model in this chat\n/memory – what is remembered about you\n"
-        "/stop – stop the answer\n/connect CODE – connect this chat account\n/help – this list",
+        "{mark}new – begin a new thread\n{mark}status – state of this thread\n{mark}models – list the models\n"
+        "{mark}model NAME – use a model in this chat\n{mark}memory – what is remembered about you\n"
+        "{mark}stop – stop the answer\n{mark}connect CODE – connect this chat account\n{mark}help – this list",
         "idle": "Idle.",
         "memory": "Remembered about you ({count}):",
         "model": "Model: {name}",
@@ -32,7 +33,7 @@ EN = MappingProxyType(
         "models": "Models:",
         "new": "The next message begins a new thread.",
         "no_memory": "Nothing is remembered about you.",
-        "no_model": "There is no model {name}. /models lists them.",
+        "no_model": "There is no model {name}. {mark}models lists them.",
         "no_thread": "There is no thread in this chat yet.",
         "not_stopped": "Nothing is being answered.",
         "not_yours": "Only the person who asked can press this.",
@@ -58,16 +59,16 @@ ZH = MappingProxyType(
         "bad_code": "连接码错误、已使用，或已超过十分钟。",
         "busy": "忙碌：正在回答 {count} 条消息。",
         "choose": "请选择一个回答：",
-        "connect_in_private": "请在私聊中向我发送 /connect。",
-        "connected": "已连接。给我发消息吧；/help 列出所有命令。",
+        "connect_in_private": "请在私聊中向我发送 {mark}connect。",
+        "connected": "已连接。给我发消息吧；{mark}help 列出所有命令。",
         "failed": "运行失败：{reason}",
         "file_failed": "无法接收 {name}：{reason}",
         "file_too_large": "{name} 对此聊天应用来说太大。可在网页的对话中查看。",
-        "first_connect": "我还不认识你。请用 `deerflow channels code` 获取连接码，然后发送：/connect 连接码",
+        "first_connect": "我还不认识你。请用 `deerflow channels code` 获取连接码，然后发送：{mark}connect 连接码",
         "help": "给我发消息，智能体会回答。命令：\n"
-        "/new – 开始新对话\n/status – 此对话的状态\n/models – 列出模型\n"
-        "/model 名称 – 在此聊天中使用某个模型\n/memory – 关于你的记忆\n"
-        "/stop – 停止回答\n/connect 连接码 – 连接此聊天账号\n/help – 本列表",
+        "{mark}new – 开始新对话\n{mark}status – 此对话的状态\n{mark}models – 列出模型\n"
+        "{mark}model 名称 – 在此聊天中使用某个模型\n{mark}memory – 关于你的记忆\n"
+        "{mark}stop – 停止回答\n{mark}connect 连接码 – 连接此聊天账号\n{mark}help – 本列表",
         "idle": "空闲。",
         "memory": "关于你的记忆（{count}）：",
         "model": "模型：{name}",
@@ -75,7 +76,7 @@ ZH = MappingProxyType(
         "models": "模型：",
         "new": "下一条消息将开始新对话。",
         "no_memory": "没有关于你的记忆。",
-        "no_model": "没有模型 {name}。/models 列出所有模型。",
+        "no_model": "没有模型 {name}。{mark}models 列出所有模型。",
         "no_thread": "此聊天中还没有对话。",
         "not_stopped": "没有正在进行的回答。",
         "not_yours": "只有提问的人可以按此按钮。",
@@ -99,6 +100,6 @@ def choose_language(tag: str) -> str:
     return language if language in LANGUAGES else "en"
 
 
-def translate(language: str, key: str, **values: object) -> str:
-    """Return a text in a language."""
-    return LANGUAGES.get(language, EN)[key].format(**values)
+def translate(language: str, key: str, mark: str = "/", **values: object) -> str:
+    """Return a text in a language; `mark` is the first character of commands."""
+    return LANGUAGES.get(language, EN)[key].format(mark=mark, **values)

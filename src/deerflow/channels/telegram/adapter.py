@@ -12,6 +12,7 @@ from deerflow.channels.adapter import (
     ChatSender,
     InboundUpdate,
     IncomingAttachment,
+    join_status,
 )
 from deerflow.channels.telegram.api import TelegramApi
 from deerflow.channels.telegram.markdown import MAX_UNITS, render_markdown, split_markdown
@@ -29,6 +30,7 @@ class TelegramAdapter:
 
     name = "telegram"
     has_drafts = True
+    command_mark = "/"
 
     def __init__(self, api: TelegramApi, limits: ChannelLimits = ChannelLimits()) -> None:
         self.limits = limits
@@ -59,11 +61,22 @@ class TelegramAdapter:
     def split(self, text: str) -> Sequence[str]:
         return split_markdown(text)
 
-    async def send(self, address: ChatAddress, text: str, buttons: Sequence[ChatButton] = ()) -> str:
+    async def send(self, address: ChatAddress, text: str, buttons: Sequence[ChatButton] = (), key: str = "") -> str:
         sent = await self._api.call(
             "sendMessage", **place(address), **content(text), reply_markup=keyboard(buttons) if buttons else None
         )
         return str(sent["message_id"])
+
+    async def find_sent(self, address: ChatAddress, key: str) -> str | None:
+        raise ChannelRefused("Telegram does not tell what was sent")
+
+    async def begin_stream(self, address: ChatAddress, text: str, status: str, stop: ChatButton, key: str) -> str:
+        return await self.send(address, join_status(text, status), (stop,))
+
+    async def show_stream(
+        self, address: ChatAddress, message_id: str, text: str, status: str, stop: ChatButton
+    ) -> None:
+        await self.edit(address, message_id, join_status(text, status), (stop,))
 
     async def edit(self, address: ChatAddress, message_id: str, text: str, buttons: Sequence[ChatButton] = ()) -> None:
         try:
@@ -97,7 +110,9 @@ class TelegramAdapter:
     def download(self, attachment: IncomingAttachment) -> AsyncIterator[bytes]:
         return self._api.download(attachment.file_id)
 
-    async def send_file(self, address: ChatAddress, name: str, chunks: AsyncIterator[bytes]) -> str:
+    async def send_file(
+        self, address: ChatAddress, name: str, size: int, chunks: AsyncIterator[bytes], key: str = ""
+    ) -> str:
         where = {key: str(value) for key, value in place(address).items() if value is not None}
         sent = await self._api.upload("sendDocument", "document", name, chunks, where)
         return str(sent["message_id"])

@@ -34,10 +34,30 @@ class TelegramConfig(ChatAppConfig):
     @field_validator("base_url")
     @classmethod
     def _check_base_url(cls, url: str) -> str:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise make_error("must be an address such as https://api.telegram.org", f", not {url!r}")
-        return url
+        return check_address(url, "https://api.telegram.org")
+
+
+class SlackConfig(ChatAppConfig):
+    """Slack, with an app of your workspace in Socket Mode. Needs the extra `slack`."""
+
+    bot_token: str = Field(min_length=1, description="Token of the bot (xoxb-…), as $SLACK_BOT_TOKEN.")
+    app_token: str = Field(
+        min_length=1, description="Token of the app with the scope connections:write (xapp-…), as $SLACK_APP_TOKEN."
+    )
+    base_url: str = Field(default="https://slack.com/api/", description="Address of the Web API.")
+
+    @field_validator("base_url")
+    @classmethod
+    def _check_base_url(cls, url: str) -> str:
+        return check_address(url, "https://slack.com/api/")
+
+
+def check_address(url: str, example: str) -> str:
+    """Return the address of a server, or raise the error that shows an example of one."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise make_error(f"must be an address such as {example}", f", not {url!r}")
+    return url
 
 
 class ChannelsConfig(Section):
@@ -50,6 +70,7 @@ class ChannelsConfig(Section):
         description="While a message is being answered, `enqueue` lets others wait, and `steer` adds them to it.",
     )
     telegram: TelegramConfig | None = Field(default=None, description="Telegram.")
+    slack: SlackConfig | None = Field(default=None, description="Slack.")
 
     @property
     def is_used(self) -> bool:
