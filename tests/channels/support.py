@@ -12,6 +12,7 @@ from deerflow.channels.people import create_code
 from deerflow.channels.service import ChannelConnection
 from deerflow.channels.telegram.adapter import TelegramAdapter
 from deerflow.channels.telegram.api import TelegramApi
+from deerflow.config.sections.channels import ChatAppConfig
 from deerflow.config.source import open_source
 from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.domain.runs import MultitaskStrategy
@@ -61,6 +62,7 @@ async def connect(
     allowed: tuple[int | str, ...] = (OWNER,),
     limits: ChannelLimits = FAST,
     strategy: MultitaskStrategy = MultitaskStrategy.ENQUEUE,
+    app: Callable[[], ChatAppConfig | None] = lambda: None,
     token: str = TOKEN,
     limit_s: float = LIMIT_S,
     **settings: Any,
@@ -70,7 +72,7 @@ async def connect(
     async with asyncio.timeout(limit_s), open_harness(source, model) as harness:
         adapter = TelegramAdapter(TelegramApi(token, telegram.base_url), limits)
         lock = harness.core.home / "channels" / "telegram.lock"
-        connection = ChannelConnection(harness, adapter, lambda: allowed, lambda: strategy, lock)
+        connection = ChannelConnection(harness, adapter, lambda: allowed, lambda: strategy, lock, app)
         connection.begin()
         try:
             yield ConnectedServer(telegram, harness, connection)
