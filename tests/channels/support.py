@@ -14,6 +14,7 @@ from deerflow.channels.slack.adapter import SlackAdapter
 from deerflow.channels.slack.api import SlackApi
 from deerflow.channels.telegram.adapter import TelegramAdapter
 from deerflow.channels.telegram.api import TelegramApi
+from deerflow.config.sections.channels import ChatAppConfig
 from deerflow.config.source import open_source
 from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.domain.runs import MultitaskStrategy
@@ -121,6 +122,7 @@ async def open_connection(
     *,
     allowed: tuple[int | str, ...] = (OWNER,),
     strategy: MultitaskStrategy = MultitaskStrategy.ENQUEUE,
+    app: Callable[[], ChatAppConfig | None] = lambda: None,
     limit_s: float = LIMIT_S,
     **settings: Any,
 ) -> AsyncIterator[tuple[Harness, ChannelConnection]]:
@@ -128,7 +130,7 @@ async def open_connection(
     source = open_source(directory=home, environment={}, overrides={**OFF, **settings})
     async with asyncio.timeout(limit_s), open_harness(source, model) as harness:
         lock = harness.core.home / "channels" / f"{adapter.name}.lock"
-        connection = ChannelConnection(harness, adapter, lambda: allowed, lambda: strategy, lock)
+        connection = ChannelConnection(harness, adapter, lambda: allowed, lambda: strategy, lock, app)
         connection.begin()
         try:
             yield harness, connection

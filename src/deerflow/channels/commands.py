@@ -1,11 +1,13 @@
 """Commands of chats. Each returns its reply, and the chat as it is afterwards if it has changed."""
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from deerflow.channels.queries import ChatThread
+from deerflow.channels.settings import AGENT, MODE, MODEL, MODES, AnswerSettings
 from deerflow.channels.texts import translate
 from deerflow.domain.errors import Conflict, NotFound
 from deerflow.domain.identity import Principal, new_id
@@ -14,8 +16,6 @@ from deerflow.harness import Harness
 
 MAX_FACTS = 20
 DEFAULT = "default"
-MODEL = "model_name"
-"""Setting of a chat: the model that answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,8 @@ class CommandCall:
     """Returns the chat with another thread."""
     mark: str
     """First character of commands in this chat."""
+    answer: AnswerSettings = AnswerSettings()
+    """Who answers in the chat now."""
 
     def say(self, key: str, **values: object) -> str:
         """Return a text in the language of the person."""
@@ -59,6 +61,10 @@ class ChatCommands:
             "/status": self._status,
             "/models": self._models,
             "/model": self._model,
+            "/agents": self._agents,
+            "/agent": self._agent,
+            "/mode": self._mode,
+            "/goal": self._goal,
             "/memory": self._memory,
             "/stop": self._stop,
         }
@@ -101,31 +107,41 @@ class ChatCommands:
         return CommandReply("\n".join([call.say("thread", title=title), call.say("model", name=model), state]))
 
     def _describe_model(self, call: CommandCall) -> str:
-        chosen = call.chat.settings.get(MODEL) if call.chat else None
         cards = self.harness.core.agents.model_cards(call.who.user_id)
-        return str(chosen or (cards[0].name if cards else "–"))
+        return str(call.answer.model or (cards[0].name if cards else "–"))
 
     async def _models(self, call: CommandCall) -> CommandReply:
-        current = self._describe_model(call)
-        cards = self.harness.core.agents.model_cards(call.who.user_id)
-        lines = [
-            f"- {'**' if card.name == current else ''}{card.name}{'**' if card.name == current else ''}"
-            for card in cards
-        ]
-        return CommandReply("\n".join([call.say("models"), "", *lines]))
+        names = [card.name for card in self.harness.core.agents.model_cards(call.who.user_id)]
+        return CommandReply(list_names(call.say("models"), names, self._describe_model(call)))
 
     async def _model(self, call: CommandCall) -> CommandReply:
         names = [card.name for card in self.harness.core.agents.model_cards(call.who.user_id)]
         if not call.argument:
             return CommandReply(call.say("model", name=self._describe_model(call)))
-        if call.argument != DEFAULT and call.argument not in names:
-            return CommandReply(call.say("no_model", name=call.argument))
-        chat = call.chat or call.new_chat(new_id())
-        settings = {key: value for key, value in chat.settings.items() if key != MODEL}
-        if call.argument != DEFAULT:
-            settings[MODEL] = call.argument
-        chosen = names[0] if call.argument == DEFAULT and names else call.argument
-        return CommandReply(call.say("model_chosen", name=chosen), replace(chat, settings=settings))
+        return choose(call, MODEL, names, "no_model", "model_chosen")
+
+    async def _agents(self, call: CommandCall) -> CommandReply:
+        names = await self._agent_names(call)
+        if not names:
+            return CommandReply(call.say("no_agents"))
+        return CommandReply(list_names(call.say("agents"), names, call.answer.agent))
+
+    async def _agent(self, call: CommandCall) -> CommandReply:
+        if not call.argument:
+            return CommandReply(call.say("agent", name=call.answer.agent or DEFAULT))
+        return choose(call, AGENT, await self._agent_names(call), "no_agent", "agent_chosen")
+
+    async def _agent_names(self, call: CommandCall) -> Sequence[str]:
+        agents = await asyncio.to_thread(self.harness.core.custom_agents.list, call.who.user_id)
+        return [agent.name for agent in agents]
+
+    async def _mode(self, call: CommandCall) -> CommandReply:
+        if not call.argument:
+            return CommandReply(list_names(call.say("modes"), MODES, call.answer.mode))
+        return choose(call, MODE, MODES, "no_mode", "mode_chosen")
+
+    async def _goal(self, call: CommandCall) -> CommandReply:
+        return CommandReply(call.say("no_goal"))
 
     async def _memory(self, call: CommandCall) -> CommandReply:
         state = await self.harness.resources.memory.read(MemoryScope(call.who.user_id))
@@ -138,3 +154,20 @@ class ChatCommands:
     async def _stop(self, call: CommandCall) -> CommandReply:
         stopped = 0 if call.chat is None else await self.stop(call.who, call.chat.thread_id)
         return CommandReply(call.say("stopped" if stopped else "not_stopped"))
+
+
+def list_names(title: str, names: Sequence[str], current: str | None) -> str:
+    """Return a title and a list of names, the current one in bold."""
+    return "\n".join([title, "", *(f"- **{name}**" if name == current else f"- {name}" for name in names)])
+
+
+def choose(call: CommandCall, setting: str, names: Sequence[str], unknown: str, chosen: str) -> CommandReply:
+    """Return the chat with a setting from `names`, or without it if the argument is `default`."""
+    chat = call.chat or call.new_chat(new_id())
+    settings = {key: value for key, value in chat.settings.items() if key != setting}
+    if call.argument == DEFAULT:
+        return CommandReply(call.say("default_chosen"), replace(chat, settings=settings))
+    if call.argument not in names:
+        return CommandReply(call.say(unknown, name=call.argument))
+    settings[setting] = call.argument
+    return CommandReply(call.say(chosen, name=call.argument), replace(chat, settings=settings))

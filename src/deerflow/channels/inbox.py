@@ -4,20 +4,24 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from deerflow.channels import queries as rows
 from deerflow.channels.adapter import ChannelAdapter, ChannelError, ChatAddress, InboundUpdate
-from deerflow.channels.commands import MODEL, ChatCommands, CommandCall
+from deerflow.channels.commands import ChatCommands, CommandCall
 from deerflow.channels.delivery import ChatDelivery
 from deerflow.channels.people import ChannelPeople
 from deerflow.channels.presses import ButtonPresses
 from deerflow.channels.queries import AlreadyReceived, ChatThread, OutgoingMessage, ReceivedUpdate
+from deerflow.channels.settings import BOOTSTRAP, AnswerSettings, choose_answer
 from deerflow.channels.texts import choose_language, translate
-from deerflow.domain.errors import DeerFlowError, NotFound, StorageUnavailable
+from deerflow.config.sections.channels import ChatAppConfig
+from deerflow.domain.errors import DeerFlowError, InvalidRequest, NotFound, StorageUnavailable
 from deerflow.domain.identity import Principal, new_id
-from deerflow.domain.runs import AgentSpec, DisconnectMode, MultitaskStrategy, RunRecord, RunRequest
+from deerflow.domain.runs import DisconnectMode, MultitaskStrategy, RunRecord, RunRequest
+from deerflow.domain.usage import LEAD_AGENT
 from deerflow.harness import Harness
 
 logger = logging.getLogger(__name__)
@@ -26,6 +30,8 @@ CONNECT = ("/connect", "/start")
 INSTRUCTION_INTERVAL_S = 3600.0
 """Time after which an unknown person gets the instructions again."""
 MAX_INSTRUCTED = 10_000
+BOOTSTRAP_MARK = "deerflow_bootstrap"
+"""Metadata of runs that create an agent: the page shows their thread as such."""
 
 
 @dataclass(slots=True)
@@ -40,6 +46,8 @@ class ChatInbox:
     """Returns the people who are the local user, on servers without accounts."""
     strategy: Callable[[], MultitaskStrategy]
     """Returns what happens to a message while another is being answered."""
+    app: Callable[[], ChatAppConfig | None] = lambda: None
+    """Returns the settings of the chat app."""
     clock: Callable[[], float] = time.monotonic
     _instructed: dict[str, float] = field(default_factory=dict)
     _commands: ChatCommands = field(init=False)
@@ -73,6 +81,15 @@ class ChatInbox:
                 raise
             except Exception:  # one update must not keep all others from being received
                 logger.exception("update %s of %s could not be handled", update.update_id, update.address.channel)
+                await self._report_failure(update, received)
+
+    async def _report_failure(self, update: InboundUpdate, received: ReceivedUpdate) -> None:
+        """Tell a person that what they sent could not be handled."""
+        address, language = update.address, choose_language(update.sender.language)
+        with suppress(AlreadyReceived):
+            who = await self.people.find(address.channel, address.account, update.sender, self.allowed())
+            if who is not None:
+                await self._reply(update, received, who, translate(language, "unexpected"))
 
     async def _is_received(self, received: ReceivedUpdate) -> bool:
         return await self.harness.core.database.look_up(partial(rows.is_received, received=received))
@@ -90,16 +107,26 @@ class ChatInbox:
             return None
         if update.kind != "message":
             return await self._presses.handle(update, received, who, chat, language)
+        if name == "/goal" and argument.strip():
+            goal = replace(update, text=translate(language, "goal", text=argument.strip()))
+            return await self._start(goal, received, who, chat, language, is_pinned=True)
+        if name == "/bootstrap":
+            new = self._other_thread(address, who, chat, new_id())
+            creating = replace(new, settings={**new.settings, BOOTSTRAP: True})
+            first = replace(update, text=argument.strip() or translate(language, "bootstrap"))
+            return await self._start(first, received, who, creating, language, is_new=True)
         if self._commands.has(name):
             other, mark = partial(self._other_thread, address, who, chat), self.adapter.command_mark
-            call = CommandCall(who, language, argument.strip(), chat, other, mark)
+            answer = choose_answer(chat.settings if chat else {}, self.app(), update.sender.external_id)
+            call = CommandCall(who, language, argument.strip(), chat, other, mark, answer)
             reply = await self._commands.run(name, call)
             return await self._reply(update, received, who, reply.text, reply.chat)
         return await self._start(update, received, who, chat, language)
 
     @staticmethod
     def _other_thread(address: ChatAddress, who: Principal, chat: ChatThread | None, thread_id: str) -> ChatThread:
-        return ChatThread(address, who.user_id, thread_id, {} if chat is None else chat.settings)
+        kept = {} if chat is None else {key: value for key, value in chat.settings.items() if key != BOOTSTRAP}
+        return ChatThread(address, who.user_id, thread_id, kept)
 
     async def _reply(
         self, update: InboundUpdate, received: ReceivedUpdate, who: Principal, text: str, chat: ChatThread | None = None
@@ -118,17 +145,20 @@ class ChatInbox:
         who: Principal,
         chat: ChatThread | None,
         language: str,
+        *,
+        is_new: bool = False,
+        is_pinned: bool = False,
     ) -> None:
-        """Start a run for a message."""
+        """Start a run for a message. One that is pinned stays in the context when the thread is summarized."""
         if not update.text and not update.attachments:
             return await self._reply(update, received, who, translate(language, "nothing_to_read"))
         try:
-            run = await self._admit(update, received, who, chat, language)
+            run = await self._admit(update, received, who, chat, language, is_new=is_new, is_pinned=is_pinned)
         except (AlreadyReceived, StorageUnavailable):
             raise
         except NotFound:  # the thread was deleted: the chat begins a new one
             fresh = None if chat is None else replace(chat, thread_id=new_id())
-            run = await self._admit(update, received, who, fresh, language, is_new=True)
+            run = await self._admit(update, received, who, fresh, language, is_new=True, is_pinned=is_pinned)
         except ChannelError as problem:
             name = ", ".join(each.name for each in update.attachments)
             text = translate(language, "file_failed", name=name, reason=problem)
@@ -146,30 +176,46 @@ class ChatInbox:
         chat: ChatThread | None,
         language: str,
         *,
-        is_new: bool = False,
+        is_new: bool,
+        is_pinned: bool,
     ) -> RunRecord:
         """Record message, run and the answer to be sent in one transaction."""
         is_new = is_new or chat is None
         chat = chat or ChatThread(update.address, who.user_id, new_id())
+        answer = choose_answer(chat.settings, self.app(), update.sender.external_id)
+        await self._check_agent(who, answer)
         if update.attachments and is_new:
             await self.harness.threads.create(who, chat.thread_id, {}, may_exist=True)
             is_new = False
         files = await self._receive_files(update, who, chat.thread_id)
         message: dict[str, object] = {"type": "human", "content": update.text}
-        if files:
-            message["additional_kwargs"] = {"files": files}
+        if files or is_pinned:
+            message["additional_kwargs"] = {
+                **({"files": files} if files else {}),
+                **({"pinned": True} if is_pinned else {}),
+            }
+        spec = answer.to_spec(who)
         request = RunRequest(
             chat.thread_id,
             [message],
-            AgentSpec(model_name=chat.settings.get(MODEL)),
+            spec,
+            spec.agent_name or LEAD_AGENT,
             on_disconnect=DisconnectMode.CONTINUE,
             multitask_strategy=self.strategy(),
             create_thread=is_new,
-            metadata={"channel": update.address.channel},
+            metadata={"channel": update.address.channel, **({BOOTSTRAP_MARK: True} if spec.is_bootstrap else {})},
             idempotency_key=f"{received.channel}:{received.account}:{received.update_id}",
         )
         record = partial(rows.record_message, received=received, chat=chat, language=language)
         return await self.harness.runs.create_or_reject(request, who, also=record)
+
+    async def _check_agent(self, who: Principal, answer: AnswerSettings) -> None:
+        """Raise `InvalidRequest` if the agent that is to answer does not exist."""
+        if answer.agent and not answer.is_bootstrap:
+            try:
+                await asyncio.to_thread(self.harness.core.custom_agents.load, who.user_id, answer.agent)
+            except NotFound as missing:  # not of the thread, which would begin a new one
+                raise InvalidRequest(str(missing)) from None
 
     async def _receive_files(
         self, update: InboundUpdate, who: Principal, thread_id: str

@@ -17,6 +17,7 @@ from deerflow.channels.delivery import ChatDelivery
 from deerflow.channels.inbox import ChatInbox
 from deerflow.channels.people import ChannelPeople
 from deerflow.config.loader.files import acquire_lock
+from deerflow.config.sections.channels import ChatAppConfig
 from deerflow.domain.errors import StorageUnavailable
 from deerflow.domain.runs import MultitaskStrategy
 from deerflow.harness import Harness
@@ -52,6 +53,8 @@ class ChannelConnection:
     allowed: Callable[[], Sequence[int | str]]
     strategy: Callable[[], MultitaskStrategy]
     lock_file: Path
+    app: Callable[[], ChatAppConfig | None] = lambda: None
+    """Returns the settings of the chat app."""
     state: ChannelState = field(init=False)
     _task: asyncio.Task[None] | None = None
 
@@ -109,7 +112,7 @@ class ChannelConnection:
         """Record updates as they arrive; each group is confirmed when all of it is recorded."""
         core = self.harness.core
         people = ChannelPeople(core.database, self.harness.resources.authenticator)
-        inbox = ChatInbox(self.harness, self.adapter, people, delivery, self.allowed, self.strategy)
+        inbox = ChatInbox(self.harness, self.adapter, people, delivery, self.allowed, self.strategy, self.app)
         async with aclosing(self.adapter.receive()) as groups:
             async for group in groups:
                 self._note_connected(account)
@@ -143,13 +146,20 @@ async def open_channels(harness: Harness) -> AsyncIterator[Sequence[ChannelConne
     config = harness.core.source.settings(lambda loaded: loaded.config.channels)
 
     def connect(adapter: ChannelAdapter) -> ChannelConnection:
+        def find_app() -> ChatAppConfig | None:
+            return config.current.find_enabled().get(adapter.name)
+
         def find_allowed() -> Sequence[int | str]:
-            app = config.current.find_enabled().get(adapter.name)
-            return app.allowed_users if app else ()
+            return app.allowed_users if (app := find_app()) else ()
 
         lock_file = harness.core.home / "channels" / f"{adapter.name}.lock"
         return ChannelConnection(
-            harness, adapter, find_allowed, lambda: MultitaskStrategy(config.current.multitask_strategy), lock_file
+            harness,
+            adapter,
+            find_allowed,
+            lambda: MultitaskStrategy(config.current.multitask_strategy),
+            lock_file,
+            find_app,
         )
 
     connections = [connect(adapter) for adapter in create_adapters(config.current)]

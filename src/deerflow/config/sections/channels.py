@@ -8,8 +8,21 @@ from pydantic import Field, field_validator
 
 from deerflow.config.sections.base import Section, make_error
 
+ChatMode = Literal["flash", "thinking", "pro", "ultra"]
 
-class ChatAppConfig(Section):
+
+class ChatAnswerConfig(Section):
+    """Who answers in chats; what is chosen in a chat comes first."""
+
+    agent: str | None = Field(default=None, description="Custom agent of each person; default: the lead agent.")
+    model: str | None = Field(default=None, description="Model; default: the first one.")
+    mode: ChatMode | None = Field(
+        default=None,
+        description="`flash`: without thinking; `thinking`; `pro`: with a plan; `ultra`: with a plan and subagents.",
+    )
+
+
+class ChatAppConfig(ChatAnswerConfig):
     """Settings that every chat app has."""
 
     needs_restart: ClassVar[bool] = True
@@ -20,6 +33,9 @@ class ChatAppConfig(Section):
         strict=False,
         description="Ids of people in the chat app who use the agent as the local user, on a server without accounts; "
         "default: none. Others connect with a code.",
+    )
+    users: Mapping[str, ChatAnswerConfig] = Field(
+        default={}, description="Who answers which people, by their ids in the chat app: agent, model and mode."
     )
 
 
