@@ -269,6 +269,14 @@ def test_telegram_is_taken_over_with_its_people() -> None:
     assert [each.key for each in made.left_out] == ["channels.telegram.rich_messages"]
 
 
+def test_slack_is_taken_over_with_its_people() -> None:
+    slack = {"enabled": True, "bot_token": "$BOT", "app_token": "$APP", "allowed_users": ["U7"]}
+    made = convert_config({"config_version": 34, "channels": {"slack": slack}})
+
+    assert made.settings["channels"] == {"slack": slack}
+    assert made.left_out == []
+
+
 def test_settings_that_a_tool_rejects_are_left_out() -> None:
     tool = {"name": "web_search", "group": "web", "use": "deerflow.community.tavily.tools:web_search_tool"}
     made = convert_config({"config_version": 34, "tools": [{**tool, "max_results": 5000}]})
