@@ -1,9 +1,11 @@
-"""A server with Telegram that is killed again and again: no message is lost, and none is answered twice."""
+"""A server with a chat app that is killed again and again: no message is lost, and none is answered twice."""
 
 import asyncio
+import json
 import re
 import sqlite3
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -11,8 +13,10 @@ from random import Random
 import pytest
 
 from deerflow.testing import ScriptedServer
+from deerflow.testing.channels.feishu import APP_ID, APP_SECRET, FakeFeishu
 from deerflow.testing.channels.telegram import TOKEN, FakeTelegram
 from deerflow.testing.scripted_server import ServerRequest
+from tests.channels.support import CreateFake, FakeChatApp, each_app, is_unfinished
 from tests.e2e.server_process import serve
 
 PEOPLE = range(1, 6)
@@ -27,8 +31,7 @@ models:
     use: deerflow.models.openai_compatible:OpenAICompatibleChatModel
     model: scripted
     base_url: {base_url}
-channels:
-  telegram: {{bot_token: "{token}", base_url: "{telegram}", allowed_users: [1, 2, 3, 4, 5]}}
+channels: {channels}
 """
 
 
@@ -37,34 +40,46 @@ def echo(request: ServerRequest) -> str:
     return f"Answer to {re.findall(r'M[0-9]+[.]', str(request.messages))[-1]}"
 
 
+def describe(fake: FakeChatApp) -> Mapping[str, object]:
+    """Return the settings of a chat app."""
+    people = {"allowed_users": [*PEOPLE]}
+    if isinstance(fake, FakeTelegram):
+        return {"telegram": {"bot_token": TOKEN, "base_url": fake.base_url, **people}}
+    return {"feishu": {"app_id": APP_ID, "app_secret": APP_SECRET, "domain": fake.base_url, **people}}
+
+
+@each_app
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kills", "messages"), [(4, 40), pytest.param(50, 200, marks=[pytest.mark.nightly, pytest.mark.timeout(3000)])]
 )
-async def test_kills_lose_no_message_and_double_no_answer_unmarked(tmp_path: Path, kills: int, messages: int) -> None:
+async def test_kills_lose_no_message_and_double_no_answer_unmarked(
+    tmp_path: Path, create_fake: CreateFake, kills: int, messages: int
+) -> None:
     random = Random(kills)
-    async with ScriptedServer([echo], endless=True) as model, FakeTelegram() as telegram:
+    async with ScriptedServer([echo], endless=True) as model, create_fake() as fake:
         config = tmp_path / "config.yaml"
-        settings = {"base_url": model.base_url, "token": TOKEN, "telegram": telegram.base_url}
-        config.write_text(CONFIG.format(**settings))
+        config.write_text(CONFIG.format(base_url=model.base_url, channels=json.dumps(describe(fake))))
         for at in range(messages):
-            telegram.write(f"M{at}.", sender=1 + at % len(PEOPLE))
+            fake.write(f"M{at}.", sender=1 + at % len(PEOPLE))
         for _ in range(kills):
             with await asyncio.to_thread(lambda: serve(tmp_path, config=config)) as server:
-                goal = len(telegram.calls) + random.randrange(4, 4 + 4 * messages // kills)
+                goal = len(fake.calls) + random.randrange(4, 4 + 4 * messages // kills)
                 async with asyncio.timeout(60):
-                    await telegram.wait_until(
-                        lambda goal=goal: len(telegram.calls) >= goal or is_complete(telegram, messages)
-                    )
+                    await fake.wait_until(lambda goal=goal: len(fake.calls) >= goal or is_complete(fake, messages))
                 server.kill()
         with await asyncio.to_thread(lambda: serve(tmp_path, config=config)):
             async with asyncio.timeout(240):
-                await telegram.wait_until(lambda: is_complete(telegram, messages) and telegram.unconfirmed == 0)
-        check(telegram, tmp_path, messages)
+                await fake.wait_until(lambda: is_complete(fake, messages) and fake.unconfirmed == 0)
+        check(fake, tmp_path, messages)
 
 
-def is_complete(telegram: FakeTelegram, messages: int) -> bool:
-    return len({answered(message.text) for message in telegram.messages.values()}) == messages
+def is_complete(fake: FakeChatApp, messages: int) -> bool:
+    """Return whether all messages are answered, and nothing is being written."""
+    shown = fake.messages.values()
+    if any(is_unfinished(message) for message in shown):
+        return False
+    return len({answered(message.text) for message in shown}) == messages
 
 
 def answered(text: str) -> str:
@@ -72,9 +87,9 @@ def answered(text: str) -> str:
     return text[text.rindex("M") :]
 
 
-def check(telegram: FakeTelegram, home: Path, messages: int) -> None:
+def check(fake: FakeChatApp, home: Path, messages: int) -> None:
     """Every message has one run and one answer; more only where the outcome was unknown, and then marked."""
-    texts = [message.text for message in telegram.messages.values()]
+    texts = [message.text for message in fake.messages.values()]
     unmarked = Counter(answered(text) for text in texts if not text.startswith(REPEATED))
     assert len({answered(text) for text in texts}) == messages
     assert set(unmarked.values()) <= {1}
@@ -83,3 +98,5 @@ def check(telegram: FakeTelegram, home: Path, messages: int) -> None:
         unknown = database.execute("SELECT count(*) FROM channel_outbox WHERE state = 'unknown'").fetchone()[0]
     assert runs == messages
     assert len(texts) - messages <= unknown
+    if isinstance(fake, FakeFeishu):
+        assert len(texts) == messages and not any(card.is_streaming and card.message for card in fake.cards.values())

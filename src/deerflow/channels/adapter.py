@@ -115,6 +115,8 @@ class ChannelLimits:
     group_interval_s: float = 3.0
     draft_life_s: float = 30.0
     """Time after which a draft disappears unless it is sent again."""
+    idempotent_s: float = 0.0
+    """Time for which the platform knows the key of a message: one that is sent again is not shown twice."""
     max_download_bytes: int = 20 * 2**20
     max_upload_bytes: int = 50 * 2**20
 
@@ -140,8 +142,14 @@ class ChannelAdapter(Protocol):
     def split(self, text: str) -> Sequence[str]:
         """Return Markdown as parts that the platform takes as one message each."""
 
-    async def send(self, address: ChatAddress, text: str, buttons: Sequence[ChatButton] = ()) -> str:
-        """Send one part and return the id of the message."""
+    async def send(self, address: ChatAddress, text: str, buttons: Sequence[ChatButton] = (), key: str = "") -> str:
+        """Send one part and return the id of the message. A message that is sent again has the same `key`."""
+
+    async def begin_stream(self, address: ChatAddress, text: str, stop: ChatButton, key: str) -> str:
+        """Send a text that is being written, with a button to stop, and return the id of the message."""
+
+    async def show_stream(self, address: ChatAddress, message_id: str, text: str, stop: ChatButton) -> None:
+        """Show more of a text that is being written. `edit` ends it."""
 
     async def edit(self, address: ChatAddress, message_id: str, text: str, buttons: Sequence[ChatButton] = ()) -> None:
         """Replace a message. Doing it twice is the same as once.
@@ -159,7 +167,7 @@ class ChannelAdapter(Protocol):
     def download(self, attachment: IncomingAttachment) -> AsyncIterator[bytes]:
         """Yield the content of a file."""
 
-    async def send_file(self, address: ChatAddress, name: str, chunks: AsyncIterator[bytes]) -> str:
+    async def send_file(self, address: ChatAddress, name: str, chunks: AsyncIterator[bytes], key: str = "") -> str:
         """Send a file and return the id of the message."""
 
     async def aclose(self) -> None:

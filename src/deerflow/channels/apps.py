@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from deerflow.channels.adapter import ChannelAdapter
-from deerflow.config.sections.channels import ChannelsConfig, TelegramConfig
+from deerflow.config.sections.channels import ChannelsConfig, FeishuConfig, TelegramConfig
 
 
 def create_adapters(config: ChannelsConfig) -> Iterator[ChannelAdapter]:
@@ -12,6 +12,8 @@ def create_adapters(config: ChannelsConfig) -> Iterator[ChannelAdapter]:
         match app:
             case TelegramConfig():
                 yield create_telegram(app)
+            case FeishuConfig():
+                yield create_feishu(app)
 
 
 def create_telegram(config: TelegramConfig) -> ChannelAdapter:
@@ -20,3 +22,11 @@ def create_telegram(config: TelegramConfig) -> ChannelAdapter:
     from deerflow.channels.telegram.api import TelegramApi
 
     return TelegramAdapter(TelegramApi(config.bot_token, config.base_url))
+
+
+def create_feishu(config: FeishuConfig) -> ChannelAdapter:
+    """Return the adapter of Feishu and Lark."""
+    from deerflow.channels.feishu.adapter import FeishuAdapter
+    from deerflow.channels.feishu.api import FeishuApi
+
+    return FeishuAdapter(FeishuApi(config.app_id, config.app_secret, config.address), config.language)

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from deerflow.channels.pacer import AnswerPreview, ChatPacer
 from deerflow.channels.queries import OPEN, OutgoingMessage
 from deerflow.channels.texts import translate
 from deerflow.domain.errors import FileProblem, NotFound, StorageUnavailable
-from deerflow.domain.identity import Principal
+from deerflow.domain.identity import Principal, new_id
 from deerflow.domain.runs import RunRecord
 from deerflow.harness import Harness
 from deerflow.runtime.background import BackgroundTasks, complete_before_cancel
@@ -86,12 +87,22 @@ class ChatDelivery:
         found = await self._database.read(partial(rows.list_open, channel=self._adapter.name, account=account))
         begun: set[str] = set()
         for message in found:
-            if message.state == "sending" and message.message_id is None:
-                repeat = partial(rows.repeat_outgoing, owner=message.owner, message=message)
-                message = await self._database.write(repeat)
+            message = await self._check_outcome(message)
             if message.run_id is None or message.run_id not in begun:
                 self.begin(message)
             begun.add(message.run_id or "")
+
+    async def _check_outcome(self, message: OutgoingMessage) -> OutgoingMessage:
+        """Return the message to be sent in place of one whose outcome is unknown.
+
+        It is the same one as long as the platform knows its key, else one that says that it is sent again.
+        """
+        if message.state != "sending" or message.message_id is not None:
+            return message
+        limit = timedelta(seconds=self._adapter.limits.idempotent_s)
+        if message.changed_at is not None and datetime.now(UTC) - message.changed_at < limit:
+            return message
+        return await self._database.write(partial(rows.repeat_outgoing, owner=message.owner, message=message))
 
     def get_pacer(self, address: ChatAddress) -> ChatPacer:
         """Return the pacer of a chat; topics share it."""
@@ -131,12 +142,14 @@ class ChatDelivery:
         run_id, thread_id = message.run_id or "", message.thread_id or ""
         run = await self._harness.runs.get(thread_id, run_id, who)
         language = message.details.get("language", "en")
+        on_begin = partial(self._change, message, state="sending")
         on_message = partial(self._record_message_id, message)
         preview = AnswerPreview(
             self._adapter,
             self.get_pacer(message.address),
             message,
             translate(language, "stop"),
+            on_begin,
             on_message,
         )
         try:
@@ -182,21 +195,21 @@ class ChatDelivery:
     async def _send(self, message: OutgoingMessage, text: str) -> None:
         """Send a message until its outcome is known. One with an unknown outcome is repeated, and says so."""
         pacer, retry_s = self.get_pacer(message.address), FIRST_RETRY_S
-        if not text and message.message_id is None:
+        if not text and message.message_id is None and message.state != "sending":
             await self._change(message, state="sent")  # a steering message, which another run answers
             return None
         while True:
+            message = await self._check_outcome(message)
             try:
                 sent = await pacer.write(partial(self._attempt, message, text or "✓"))
             except ChannelRefused as refused:
                 if message.message_id is None:
                     return await self._fail(message, str(refused))
-                message = replace(message, message_id=None)  # the preview was deleted
+                message = await self._send_anew(message)  # the preview was deleted
                 continue
             except ChannelOutcomeUnknown as problem:
-                if message.message_id is None:
-                    repeat = partial(rows.repeat_outgoing, owner=message.owner, message=message)
-                    message = await self._database.write(repeat)
+                if message.message_id is None and message.state != "sending":
+                    message = replace(message, state="sending", changed_at=datetime.now(UTC))
                 self._on_sent(str(problem))
             except ChannelError as problem:
                 self._on_sent(str(problem))
@@ -211,26 +224,33 @@ class ChatDelivery:
         return await complete_before_cancel(self._try_to_send(message, text))
 
     async def _try_to_send(self, message: OutgoingMessage, text: str) -> str:
+        kept = kept_body(message, text)
+        if message.repeats and message.kind != "file":
+            text = f"{translate(message.details.get('language', 'en'), 'repeat')}\n\n{text}"
         if message.message_id is not None:
             await self._adapter.edit(message.address, message.message_id, text, build_buttons(message))
             return message.message_id
-        await self._change(message, state="sending", message_id=None)
+        was_sent = message.state == "sending"  # maybe: with the same key, so it is not there twice
+        if not was_sent:
+            await self._change(message, state="sending", message_id=None)
         try:
             sent = await self._write(message, text)
+            if was_sent and message.kind != "file":  # it may be the preview
+                await self._adapter.edit(message.address, sent, text, build_buttons(message))
         except ChannelOutcomeUnknown:
             raise
         except (ChannelFlooded, ChannelError):
-            await self._change(message, state="pending")
+            if not was_sent:
+                await self._change(message, state="pending")
             raise
-        await self._change(message, state="sent", body=kept_body(message, text), message_id=sent)
+        await self._change(message, state="sent", body=kept, message_id=sent)
         return sent
 
     async def _write(self, message: OutgoingMessage, text: str) -> str:
         if message.kind == "file":
             return await self._send_file(message, text)
-        if message.repeats:
-            text = f"{translate(message.details.get('language', 'en'), 'repeat')}\n\n{text}"
-        return await self._adapter.send(message.address, self._adapter.split(text)[0], build_buttons(message))
+        text = self._adapter.split(text)[0]
+        return await self._adapter.send(message.address, text, build_buttons(message), message.key)
 
     async def _send_file(self, message: OutgoingMessage, path: str) -> str:
         """Send a file of the thread; say so if it is too large or gone."""
@@ -239,14 +259,21 @@ class ChatDelivery:
         try:
             file = await self._harness.artifacts.open(thread.thread_id, Principal(message.owner), path)
         except FileProblem as problem:
-            return await self._adapter.send(message.address, f"{name}: {problem}")
+            return await self._adapter.send(message.address, f"{name}: {problem}", key=message.key)
         try:
             if file.size > self._adapter.limits.max_upload_bytes:
                 reason = translate(message.details.get("language", "en"), "file_too_large", name=name)
-                return await self._adapter.send(message.address, reason)
-            return await self._adapter.send_file(message.address, name, read_chunks(file))
+                return await self._adapter.send(message.address, reason, key=message.key)
+            return await self._adapter.send_file(message.address, name, read_chunks(file), message.key)
         finally:
             await asyncio.to_thread(file.close)
+
+    async def _send_anew(self, message: OutgoingMessage) -> OutgoingMessage:
+        """Return a message that is not there any more as one that was never sent."""
+        details = {**message.details, "is_private": message.address.is_private, "key": new_id()}
+        fresh = replace(message, message_id=None, state="pending", details=details)
+        await self._change(fresh, message_id=None, state="pending", details=details)
+        return fresh
 
     async def _fail(self, message: OutgoingMessage, reason: str) -> None:
         logger.warning("message %d of %s cannot be sent: %s", message.number, message.address.channel, reason)

@@ -52,15 +52,18 @@ class AnswerPreview:
         pacer: ChatPacer,
         message: OutgoingMessage,
         stop_label: str,
+        on_begin: Callable[[], Awaitable[None]],
         on_message: Callable[[str], Awaitable[None]],
     ) -> None:
-        """`on_message` records the id of the message that is edited."""
+        """`on_begin` records that a message is sent, where that can be repeated; `on_message` records its id."""
         self.message_id = message.message_id
         self._adapter = adapter
         self._pacer = pacer
         self._message = message
         self._stop = ChatButton(stop_label, f"stop:{message.number}")
+        self._on_begin = on_begin
         self._on_message = on_message
+        self._can_repeat = adapter.limits.idempotent_s > 0
         self._uses_draft = adapter.has_drafts and message.address.is_private and message.message_id is None
         self._changed = asyncio.Event()
         self._text = self._shown = ""
@@ -100,7 +103,7 @@ class AnswerPreview:
                 self._changed.set()
             except ChannelError as problem:
                 logger.info("a preview was not shown: %s", problem)
-                if not self._uses_draft and self.message_id is None:
+                if not self._uses_draft and self.message_id is None and not self._can_repeat:
                     return  # a message may be there, but cannot be edited
 
     async def _finish_write(self) -> None:
@@ -117,8 +120,10 @@ class AnswerPreview:
         if self._uses_draft:
             await self._adapter.show_draft(address, str(self._message.number), text)
         elif self.message_id is None:
-            self.message_id = await self._adapter.send(address, text, (self._stop,))
+            if self._can_repeat:
+                await self._on_begin()
+            self.message_id = await self._adapter.begin_stream(address, text, self._stop, self._message.key)
             await self._on_message(self.message_id)
         else:
-            await self._adapter.edit(address, self.message_id, text, (self._stop,))
+            await self._adapter.show_stream(address, self.message_id, text, self._stop)
         self._shown = text

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, CursorResult, Row, delete, ins
 
 from deerflow.channels.adapter import ChatAddress
 from deerflow.domain.errors import Conflict, NotFound
+from deerflow.domain.identity import new_id
 from deerflow.domain.runs import RunRecord
 from deerflow.persistence.tables import (
     channel_chats,
@@ -71,6 +72,13 @@ class OutgoingMessage:
     message_id: str | None = None
     state: OutgoingState = "pending"
     number: int = 0
+    changed_at: datetime | None = None
+    """Time at which `state` was recorded."""
+
+    @property
+    def key(self) -> str:
+        """Key with which the message is sent, each time it is sent."""
+        return str(self.details.get("key", ""))
 
 
 def insert_code(connection: Connection, owner: str, code_hash: str, expires_at: datetime) -> None:
@@ -233,7 +241,7 @@ def insert_outgoing(
         }
         values |= {"run_id": message.run_id, "thread_id": message.thread_id, "part": message.part}
         values |= {"repeats": message.repeats, "body": message.body, "message_id": message.message_id}
-        shown = {"is_private": message.address.is_private, **message.details}
+        shown = {"is_private": message.address.is_private, **message.details, "key": new_id()}
         done = connection.execute(insert(channel_outbox).values(**values, details=shown, updated_at=datetime.now(UTC)))
         inserted.append(find_outgoing(connection, owner, read_key(done)))
     return inserted
@@ -303,6 +311,7 @@ def to_outgoing(row: Row[Any]) -> OutgoingMessage:
         row.message_id,
         row.state,
         row.number,
+        row.updated_at,
     )
 
 

@@ -59,11 +59,17 @@ class TelegramAdapter:
     def split(self, text: str) -> Sequence[str]:
         return split_markdown(text)
 
-    async def send(self, address: ChatAddress, text: str, buttons: Sequence[ChatButton] = ()) -> str:
+    async def send(self, address: ChatAddress, text: str, buttons: Sequence[ChatButton] = (), key: str = "") -> str:
         sent = await self._api.call(
             "sendMessage", **place(address), **content(text), reply_markup=keyboard(buttons) if buttons else None
         )
         return str(sent["message_id"])
+
+    async def begin_stream(self, address: ChatAddress, text: str, stop: ChatButton, key: str) -> str:
+        return await self.send(address, text, (stop,))
+
+    async def show_stream(self, address: ChatAddress, message_id: str, text: str, stop: ChatButton) -> None:
+        await self.edit(address, message_id, text, (stop,))
 
     async def edit(self, address: ChatAddress, message_id: str, text: str, buttons: Sequence[ChatButton] = ()) -> None:
         try:
@@ -97,7 +103,7 @@ class TelegramAdapter:
     def download(self, attachment: IncomingAttachment) -> AsyncIterator[bytes]:
         return self._api.download(attachment.file_id)
 
-    async def send_file(self, address: ChatAddress, name: str, chunks: AsyncIterator[bytes]) -> str:
+    async def send_file(self, address: ChatAddress, name: str, chunks: AsyncIterator[bytes], key: str = "") -> str:
         where = {key: str(value) for key, value in place(address).items() if value is not None}
         sent = await self._api.upload("sendDocument", "document", name, chunks, where)
         return str(sent["message_id"])

@@ -1,12 +1,17 @@
 """Sections for chat apps."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
 from deerflow.config.sections.base import Section, make_error
+
+FEISHU_ADDRESSES: Mapping[str, str] = MappingProxyType(
+    {"feishu": "https://open.feishu.cn", "lark": "https://open.larksuite.com"}
+)
 
 
 class ChatAppConfig(Section):
@@ -34,10 +39,33 @@ class TelegramConfig(ChatAppConfig):
     @field_validator("base_url")
     @classmethod
     def _check_base_url(cls, url: str) -> str:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise make_error("must be an address such as https://api.telegram.org", f", not {url!r}")
-        return url
+        return check_address(url, "https://api.telegram.org")
+
+
+class FeishuConfig(ChatAppConfig):
+    """Feishu or Lark, with an app of its developer console."""
+
+    app_id: str = Field(min_length=1, description="Id of the app, as $FEISHU_APP_ID.")
+    app_secret: str = Field(min_length=1, description="Secret of the app, as $FEISHU_APP_SECRET.")
+    domain: str = Field(
+        default="feishu",
+        description="`feishu`, `lark`, or the address of an open platform, e.g. https://open.feishu.cn.",
+    )
+
+    @field_validator("domain")
+    @classmethod
+    def _check_domain(cls, domain: str) -> str:
+        return domain if domain in FEISHU_ADDRESSES else check_address(domain, FEISHU_ADDRESSES["feishu"])
+
+    @property
+    def address(self) -> str:
+        """Address of the open platform."""
+        return FEISHU_ADDRESSES.get(self.domain, self.domain)
+
+    @property
+    def language(self) -> str:
+        """Language of replies to commands."""
+        return "en" if "lark" in self.domain else "zh"
 
 
 class ChannelsConfig(Section):
@@ -50,6 +78,7 @@ class ChannelsConfig(Section):
         description="While a message is being answered, `enqueue` lets others wait, and `steer` adds them to it.",
     )
     telegram: TelegramConfig | None = Field(default=None, description="Telegram.")
+    feishu: FeishuConfig | None = Field(default=None, description="Feishu or Lark.")
 
     @property
     def is_used(self) -> bool:
@@ -60,3 +89,11 @@ class ChannelsConfig(Section):
         """Return the settings of the chat apps to connect to, by name."""
         apps = {name: getattr(self, name) for name in type(self).model_fields}
         return {name: app for name, app in apps.items() if isinstance(app, ChatAppConfig) and app.enabled}
+
+
+def check_address(url: str, example: str) -> str:
+    """Return the address of a platform, or raise an error that names an example."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise make_error(f"must be an address such as {example}", f", not {url!r}")
+    return url
