@@ -61,6 +61,35 @@ async def test_a_stream_that_has_ended_after_ten_minutes_is_opened_again() -> No
             await api.aclose()
 
 
+async def test_a_run_of_half_an_hour_with_twelve_minutes_of_silence_arrives_whole(tmp_path: Path) -> None:
+    now = [0.0]
+    model = ScriptedModel.saying(Answer((*WORDS, "end"), delay_s=0.05))
+    fake = FakeFeishu(clock=lambda: now[0])
+    async with fake as feishu, connect(tmp_path, feishu, model, limits=LIMITS) as server:
+        feishu.write("Hi")
+        for word in ("word2", "word12", "word22"):
+            await server.wait(lambda word=word: any(word in message.text for message in feishu.in_chat(OWNER)))
+            now[0] += 720.0
+        await server.wait(lambda: server.texts() == ["".join(WORDS) + "end"])
+        reopened = [call for call in feishu.calls if call.method.endswith("/settings")]
+        assert reopened and len(feishu.messages) == 1 and feishu.violations == []
+        assert not any(card.is_streaming for card in feishu.cards.values())
+
+
+async def test_an_answer_is_stopped_with_the_button_of_its_card_by_its_owner_only(tmp_path: Path) -> None:
+    model = ScriptedModel.saying(Stall(Answer("Thinking about it")))
+    async with FakeFeishu() as feishu, connect(tmp_path, feishu, model) as server:
+        feishu.write("Hi")
+        await server.wait(lambda: any("Thinking" in message.text for message in feishu.in_chat(OWNER)))
+        (message,) = feishu.in_chat(OWNER)
+        stop = message.buttons[0]["callback_data"]
+        feishu.press(message.message_id, stop, sender=66, chat=OWNER)
+        await server.wait(lambda: len(feishu.pressed) == 1)
+        feishu.press(message.message_id, stop)
+        await server.wait(lambda: server.texts() and server.texts()[0].endswith("Stopped."))
+        assert [text for _, text in feishu.pressed] == ["Only the person who asked can press this.", "Stopped."]
+
+
 async def test_a_card_of_a_server_that_has_ended_is_closed_by_the_next(tmp_path: Path) -> None:
     async with FakeFeishu() as feishu:
         async with connect(tmp_path, feishu, ScriptedModel.saying(Stall(Answer("Thinking about it")))):
