@@ -307,3 +307,12 @@ async def test_long_texts_and_many_tables_are_split_into_cards_that_are_not_refu
         await server.wait(lambda: len(server.texts()) == len(parts))
         assert [each.strip() for each in server.texts()] == [part.strip() for part in parts]
         assert all(len(orjson.dumps(part)) < MAX_CARD_BYTES for part in parts)
+
+
+async def test_answers_mention_no_one(tmp_path: Path) -> None:
+    text = "<at id=all></at> and <AT id='ou_1'>x</AT> but an <attribute>"
+    async with FakeFeishu() as feishu, connect(tmp_path, feishu, ScriptedModel.saying(text)) as server:
+        (shown,) = await server.ask("Hi")
+        (message,) = feishu.messages.values()
+        assert all("<at" not in each.lower().replace("<attr", "") for each in [*message.history, shown])
+        assert shown.replace("\u200b", "") == text

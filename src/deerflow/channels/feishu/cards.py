@@ -28,6 +28,7 @@ WRONG_SEQUENCE = 300317
 EPOCH_S = 1_767_225_600
 """2026-01-01. Quarters of seconds since then fit into the 32 bits of a sequence for seventeen years."""
 MAX_KNOWN = 1000
+MENTION = re.compile(r"<(/?at\b)", re.IGNORECASE)
 LIMITS = ChannelLimits(
     private_interval_s=0.25,
     group_interval_s=0.25,
@@ -57,7 +58,7 @@ def build_card(
     if not is_streaming:
         config["summary"] = {"content": summary[:80]}
     elements: list[Mapping[str, object]] = [
-        {"tag": "markdown", "content": text or "…", "element_id": TEXT_ELEMENT},
+        {"tag": "markdown", "content": disarm(text) or "…", "element_id": TEXT_ELEMENT},
         *(build_button(button, address) for button in buttons),
     ]
     return {"schema": "2.0", "config": config, "body": {"elements": elements}}
@@ -73,6 +74,11 @@ def build_button(button: ChatButton, address: ChatAddress) -> Mapping[str, objec
 def fit(text: str) -> str:
     """Return a text that is being written, or its end if it is too long for one card."""
     return text if measure(text) <= MAX_UNITS else split_text(text[-2 * MAX_UNITS :])[-1]
+
+
+def disarm(text: str) -> str:
+    """Return a text whose tags mention no one: a model may repeat what others wrote."""
+    return MENTION.sub("<\u200b\\1", text)
 
 
 @dataclass(slots=True)
@@ -112,13 +118,13 @@ class CardStreams:
         card = await self._find(message_id)
         path = f"{CARDS}/{card.card_id}/elements/{TEXT_ELEMENT}/content"
         try:
-            await self._change("PUT", path, card, {"content": fit(text)})
+            await self._change("PUT", path, card, {"content": disarm(fit(text))})
         except FeishuRefused as refused:
             if refused.code not in STREAM_CLOSED:
                 raise
             settings = orjson.dumps({"config": {"streaming_mode": True}}).decode()
             await self._change("PATCH", f"{CARDS}/{card.card_id}/settings", card, {"settings": settings})
-            await self._change("PUT", path, card, {"content": fit(text)})
+            await self._change("PUT", path, card, {"content": disarm(fit(text))})
 
     async def close(self, message_id: str, text: str, buttons: Sequence[ChatButton], address: ChatAddress) -> None:
         """Show the whole card as it stays, and end its stream."""
