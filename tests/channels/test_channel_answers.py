@@ -9,9 +9,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from deerflow.channels import http
 from deerflow.channels.adapter import ChannelOutcomeUnknown
 from deerflow.channels.answers import MAX_QUESTION_CHARS, build_approval
-from deerflow.channels.telegram import api
 from deerflow.channels.telegram.api import TelegramApi
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -59,7 +59,7 @@ async def test_a_response_without_end_is_refused(monkeypatch: pytest.MonkeyPatch
                 await response.write(b"x" * 100_000)
         return response
 
-    monkeypatch.setattr(api, "MAX_RESPONSE", 1_000_000)
+    monkeypatch.setattr(http, "MAX_RESPONSE", 1_000_000)
     async with serving(answer) as client:
         with pytest.raises(ChannelOutcomeUnknown, match="more than"):
             await client.call("getUpdates")

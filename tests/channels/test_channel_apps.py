@@ -17,6 +17,7 @@ list(apps.create_adapters(ChannelsConfig.model_validate({})))
 print([name for name in sys.modules if name.startswith({})])
 """
 OF_SLACK = ("slack_sdk", "deerflow.channels.slack")
+OF_FEISHU = "deerflow.channels.feishu"
 TOKENS = {"bot_token": "t", "app_token": "t"}
 
 
@@ -24,9 +25,10 @@ TOKENS = {"bot_token": "t", "app_token": "t"}
 @pytest.mark.parametrize(
     ("settings", "unused"),
     [
-        ({}, (*OF_SLACK, "deerflow.channels.telegram")),
-        ({"telegram": {"bot_token": "t"}}, OF_SLACK),
-        ({"slack": {**TOKENS, "enabled": False}}, OF_SLACK),
+        ({}, (*OF_SLACK, OF_FEISHU, "deerflow.channels.telegram")),
+        ({"telegram": {"bot_token": "t"}}, (*OF_SLACK, OF_FEISHU)),
+        ({"slack": {**TOKENS, "enabled": False}}, (*OF_SLACK, OF_FEISHU)),
+        ({"feishu": {"app_id": "a", "app_secret": "s"}}, (*OF_SLACK, "deerflow.channels.telegram")),
     ],
 )
 def test_no_module_of_an_app_that_is_not_configured_is_imported(settings: dict[str, object], unused: object) -> None:

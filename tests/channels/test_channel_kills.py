@@ -13,6 +13,7 @@ from random import Random
 import pytest
 
 from deerflow.testing import ScriptedServer
+from deerflow.testing.channels.feishu import APP_ID, APP_SECRET, FakeFeishu
 from deerflow.testing.channels.slack import APP_TOKEN, BOT_TOKEN, FakeSlack
 from deerflow.testing.channels.telegram import TOKEN, FakeTelegram
 from deerflow.testing.scripted_server import ServerRequest
@@ -39,7 +40,7 @@ channels:
 class KilledPlatform:
     """A fake platform, and how the test uses it."""
 
-    fake: FakeTelegram | FakeSlack
+    fake: FakeTelegram | FakeSlack | FakeFeishu
     channel: str
     """Settings of the channel."""
     write: Callable[[int], Awaitable[object]]
@@ -83,7 +84,19 @@ async def open_slack() -> AsyncIterator[KilledPlatform]:
         yield KilledPlatform(fake, channel, write, lambda: not fake.unacknowledged)
 
 
-PLATFORMS = {"telegram": open_telegram, "slack": open_slack}
+@asynccontextmanager
+async def open_feishu() -> AsyncIterator[KilledPlatform]:
+    async with FakeFeishu() as fake:
+        app = f'app_id: "{APP_ID}", app_secret: "{APP_SECRET}", domain: "{fake.base_url}"'
+
+        async def write(at: int) -> None:
+            fake.write(f"M{at}.", sender=1 + at % len(PEOPLE))
+
+        channel = f"feishu: {{{app}, allowed_users: [1, 2, 3, 4, 5]}}"
+        yield KilledPlatform(fake, channel, write, lambda: fake.unconfirmed == 0)
+
+
+PLATFORMS = {"telegram": open_telegram, "slack": open_slack, "feishu": open_feishu}
 
 
 def echo(request: ServerRequest) -> str:
@@ -137,3 +150,6 @@ def check(platform: KilledPlatform, home: Path, messages: int) -> None:
         unknown = database.execute("SELECT count(*) FROM channel_outbox WHERE state = 'unknown'").fetchone()[0]
     assert runs == messages
     assert len(texts) - messages <= unknown
+    if isinstance(platform.fake, FakeFeishu):  # which knows keys: nothing is there twice, and no card stays open
+        cards = platform.fake.cards.values()
+        assert len(texts) == messages and not any(card.is_streaming and card.message for card in cards)

@@ -12,7 +12,7 @@ from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.testing import ScriptedModel
 from deerflow.testing.channels.telegram import FakeTelegram
 from tests.channels.attacks import ATTACKS, PRESSES
-from tests.channels.support import OWNER, ConnectedServer, connect
+from tests.channels.support import OWNER, ConnectedServer, CreateFake, connect, each_app
 
 STRANGER, GROUP = 66, -100
 PASSWORD = "a long enough password"
@@ -20,22 +20,24 @@ PASSWORD = "a long enough password"
 
 async def settle(server: ConnectedServer) -> None:
     """Wait until all updates are confirmed, and what they caused is done."""
-    await server.wait(lambda: server.telegram.unconfirmed == 0)
+    await server.wait(lambda: server.fake.unconfirmed == 0)
 
 
-async def test_an_empty_list_of_people_admits_no_one(tmp_path: Path) -> None:
-    async with FakeTelegram() as telegram, connect(tmp_path, telegram, ScriptedModel.saying(), allowed=()) as server:
+@each_app
+async def test_an_empty_list_of_people_admits_no_one(tmp_path: Path, create_fake: CreateFake) -> None:
+    async with create_fake() as fake, connect(tmp_path, fake, ScriptedModel.saying(), allowed=()) as server:
         assert "/connect CODE" in (await server.ask("Hi"))[0]
         for at in range(5):
-            telegram.write(f"Hi {at}")
+            fake.write(f"Hi {at}")
         await settle(server)
         assert len(server.texts()) == 1  # a stranger is told once
 
 
-async def test_a_code_connects_one_account_once(tmp_path: Path) -> None:
+@each_app
+async def test_a_code_connects_one_account_once(tmp_path: Path, create_fake: CreateFake) -> None:
     async with (
-        FakeTelegram() as telegram,
-        connect(tmp_path, telegram, ScriptedModel.saying("Hi"), allowed=()) as server,
+        create_fake() as fake,
+        connect(tmp_path, fake, ScriptedModel.saying("Hi"), allowed=()) as server,
     ):
         code = await server.create_code()
         assert "Connected" in (await server.ask(f"/connect {code.lower()}"))[0]
@@ -43,8 +45,9 @@ async def test_a_code_connects_one_account_once(tmp_path: Path) -> None:
         assert "wrong, used" in (await server.ask(f"/connect {code}", chat=STRANGER, sender=STRANGER))[0]
 
 
-async def test_a_code_expires_after_ten_minutes(tmp_path: Path) -> None:
-    async with FakeTelegram() as telegram, connect(tmp_path, telegram, ScriptedModel.saying(), allowed=()) as server:
+@each_app
+async def test_a_code_expires_after_ten_minutes(tmp_path: Path, create_fake: CreateFake) -> None:
+    async with create_fake() as fake, connect(tmp_path, fake, ScriptedModel.saying(), allowed=()) as server:
         created = await create_code(server.harness.core.database, LOCAL_USER)
         assert timedelta(minutes=9) < created.expires_at - datetime.now(UTC) <= timedelta(minutes=10)
         late = datetime.now(UTC) - timedelta(seconds=1)
@@ -53,16 +56,18 @@ async def test_a_code_expires_after_ten_minutes(tmp_path: Path) -> None:
         assert "wrong, used" in (await server.ask("/connect OLDCODE222"))[0]
 
 
-async def test_a_code_is_not_taken_in_a_group(tmp_path: Path) -> None:
-    async with FakeTelegram() as telegram, connect(tmp_path, telegram, ScriptedModel.saying(), allowed=()) as server:
+@each_app
+async def test_a_code_is_not_taken_in_a_group(tmp_path: Path, create_fake: CreateFake) -> None:
+    async with create_fake() as fake, connect(tmp_path, fake, ScriptedModel.saying(), allowed=()) as server:
         code = await server.create_code()
         texts = await server.ask(f"/connect@deer_bot {code}", chat=GROUP, sender=OWNER)
         assert "private chat" in texts[0]
         assert "Connected" in (await server.ask(f"/connect {code}"))[0]
 
 
-async def test_members_of_a_group_act_with_their_own_rights(tmp_path: Path) -> None:
-    async with FakeTelegram() as telegram, connect(tmp_path, telegram, ScriptedModel.saying("A", "B")) as server:
+@each_app
+async def test_members_of_a_group_act_with_their_own_rights(tmp_path: Path, create_fake: CreateFake) -> None:
+    async with create_fake() as fake, connect(tmp_path, fake, ScriptedModel.saying("A", "B")) as server:
         accounts = server.harness.resources.accounts
         users = [await accounts.add(f"{name}@example.com", PASSWORD, "user") for name in ("ann", "bob", "cem")]
         for sender, user in zip((11, 12), users[1:], strict=True):
@@ -78,15 +83,17 @@ async def test_members_of_a_group_act_with_their_own_rights(tmp_path: Path) -> N
         assert owners == {user.user_id for user in users[1:]}
 
 
-async def test_with_accounts_the_list_of_people_counts_no_more(tmp_path: Path) -> None:
-    async with FakeTelegram() as telegram, connect(tmp_path, telegram, ScriptedModel.saying()) as server:
+@each_app
+async def test_with_accounts_the_list_of_people_counts_no_more(tmp_path: Path, create_fake: CreateFake) -> None:
+    async with create_fake() as fake, connect(tmp_path, fake, ScriptedModel.saying()) as server:
         await server.harness.resources.accounts.add("ann@example.com", PASSWORD, "admin")
         server.harness.resources.authenticator.is_login_required = True
         assert "/connect CODE" in (await server.ask("Hi"))[0]
 
 
-async def test_a_disabled_account_has_no_rights_in_chats(tmp_path: Path) -> None:
-    async with FakeTelegram() as telegram, connect(tmp_path, telegram, ScriptedModel.saying("A")) as server:
+@each_app
+async def test_a_disabled_account_has_no_rights_in_chats(tmp_path: Path, create_fake: CreateFake) -> None:
+    async with create_fake() as fake, connect(tmp_path, fake, ScriptedModel.saying("A")) as server:
         accounts = server.harness.resources.accounts
         await accounts.add("ann@example.com", PASSWORD, "admin")
         bob = await accounts.add("bob@example.com", PASSWORD, "user")
@@ -97,20 +104,22 @@ async def test_a_disabled_account_has_no_rights_in_chats(tmp_path: Path) -> None
         assert "/connect CODE" in (await server.ask("Hi"))[-1]
 
 
+@each_app
 @pytest.mark.parametrize("chat", [STRANGER, GROUP])
-async def test_unknown_people_change_nothing(tmp_path: Path, chat: int) -> None:
+async def test_unknown_people_change_nothing(tmp_path: Path, create_fake: CreateFake, chat: int) -> None:
     """Messages, commands and invented buttons of people who are not known, while a run of a known one waits."""
-    async with FakeTelegram() as telegram, connect(tmp_path, telegram, ScriptedModel.saying("Answer")) as server:
+    async with create_fake() as fake, connect(tmp_path, fake, ScriptedModel.saying("Answer")) as server:
         await server.ask("Hi")
         for text in ATTACKS:
-            telegram.write(text, sender=STRANGER, chat=chat)
+            fake.write(text, sender=STRANGER, chat=chat)
         for data in PRESSES:
-            telegram.press(telegram.in_chat(OWNER)[0].message_id, data, sender=STRANGER, chat=chat)
-        telegram.stop_draft(STRANGER, 1)
+            fake.press(fake.in_chat(OWNER)[0].message_id, data, sender=STRANGER, chat=chat)
+        if isinstance(fake, FakeTelegram):
+            fake.stop_draft(STRANGER, 1)
         await settle(server)
         assert server.texts() == ["Answer"]
         assert all("private chat" in text or "CODE" in text or "wrong" in text for text in server.texts(chat))
-        assert {text for _, text in telegram.pressed} <= {"Only the person who asked can press this."}
+        assert {text for _, text in fake.pressed} <= {"Only the person who asked can press this."}
         people = await server.harness.core.database.read(partial(rows.list_people, owner=LOCAL_USER.user_id))
         runs = await server.harness.threads.search(LOCAL_USER, 10, 0)
         assert people == [] and len(runs) == 1

@@ -277,6 +277,15 @@ def test_slack_is_taken_over_with_its_people() -> None:
     assert made.left_out == []
 
 
+@pytest.mark.parametrize("domain", ["feishu", "https://open.larksuite.com"])
+def test_feishu_is_taken_over(domain: str) -> None:
+    feishu = {"enabled": True, "app_id": "$ID", "app_secret": "$SECRET", "domain": domain}
+    made = convert_config({"config_version": 34, "channels": {"feishu": {**feishu, "session": {}}}})
+
+    assert made.settings["channels"] == {"feishu": feishu}
+    assert [each.key for each in made.left_out] == ["channels.feishu.session"]
+
+
 def test_settings_that_a_tool_rejects_are_left_out() -> None:
     tool = {"name": "web_search", "group": "web", "use": "deerflow.community.tavily.tools:web_search_tool"}
     made = convert_config({"config_version": 34, "tools": [{**tool, "max_results": 5000}]})

@@ -121,6 +121,8 @@ class ChannelLimits:
     group_interval_s: float = 3.0
     draft_life_s: float = 30.0
     """Time after which a draft disappears unless it is sent again."""
+    idempotent_s: float = 0.0
+    """Time for which the platform knows the key of a message: one that is sent again is not shown twice."""
     max_download_bytes: int = 20 * 2**20
     max_upload_bytes: int = 50 * 2**20
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from deerflow.channels.adapter import ChannelAdapter
 from deerflow.config.imports import require_extra
-from deerflow.config.sections.channels import ChannelsConfig, SlackConfig, TelegramConfig
+from deerflow.config.sections.channels import ChannelsConfig, FeishuConfig, SlackConfig, TelegramConfig
 
 
 def create_adapters(config: ChannelsConfig) -> Iterator[ChannelAdapter]:
@@ -15,6 +15,8 @@ def create_adapters(config: ChannelsConfig) -> Iterator[ChannelAdapter]:
                 yield create_telegram(app)
             case SlackConfig():
                 yield create_slack(app)
+            case FeishuConfig():
+                yield create_feishu(app)
 
 
 def create_telegram(config: TelegramConfig) -> ChannelAdapter:
@@ -36,3 +38,11 @@ def create_slack(config: SlackConfig) -> ChannelAdapter:
         from deerflow.channels.slack.api import SlackApi
 
     return SlackAdapter(SlackApi(config.bot_token, config.app_token, config.base_url))
+
+
+def create_feishu(config: FeishuConfig) -> ChannelAdapter:
+    """Return the adapter of Feishu and Lark."""
+    from deerflow.channels.feishu.adapter import FeishuAdapter
+    from deerflow.channels.feishu.api import FeishuApi
+
+    return FeishuAdapter(FeishuApi(config.app_id, config.app_secret, config.address), config.language)

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -180,7 +181,7 @@ class ChatDelivery:
     async def _send(self, message: OutgoingMessage, text: str) -> None:
         """Send a message until its outcome is known. One with an unknown outcome is repeated, and says so."""
         pacer, retry_s = self.get_pacer(message.address), FIRST_RETRY_S
-        if not text and message.message_id is None:
+        if not text and message.message_id is None and message.state != "sending":
             await self._change(message, state="sent")  # a steering message, which another run answers
             return None
         while True:
@@ -192,10 +193,13 @@ class ChatDelivery:
             except ChannelRefused as refused:
                 if message.message_id is None:
                     return await self._fail(message, str(refused))
-                message = replace(message, message_id=None, state="pending")  # the preview was deleted
+                details = {**message.details, rows.AGAIN: message.details.get(rows.AGAIN, 0) + 1}
+                message = replace(message, message_id=None, state="pending", details=details)  # it was deleted
+                await self._record(message)
                 continue
             except ChannelOutcomeUnknown as problem:
-                message = replace(message, state="sending")
+                if message.state != "sending":
+                    message = replace(message, state="sending", changed_at=datetime.now(UTC))
                 self._on_sent(str(problem))
             except ChannelError as problem:
                 self._on_sent(str(problem))
@@ -208,7 +212,7 @@ class ChatDelivery:
 
     async def _settle(self, message: OutgoingMessage) -> OutgoingMessage:
         """Find out what has become of a message whose outcome is unknown; return it, or the one that repeats it."""
-        if message.state != "sending" or message.message_id is not None:
+        if message.state != "sending" or message.message_id is not None or self._can_repeat(message):
             return message
         retry_s = FIRST_RETRY_S
         find = partial(self._adapter.find_sent, message.address, message.key)
@@ -227,29 +231,40 @@ class ChatDelivery:
             await asyncio.sleep(retry_s)
             retry_s = min(2 * retry_s, MAX_RETRY_S)
 
+    def _can_repeat(self, message: OutgoingMessage) -> bool:
+        """Return whether the platform still knows the key of a message: it then shows it once, however often sent."""
+        limit = timedelta(seconds=self._adapter.limits.idempotent_s)
+        return message.changed_at is not None and datetime.now(UTC) - message.changed_at < limit
+
     async def _attempt(self, message: OutgoingMessage, text: str) -> str:
         return await complete_before_cancel(self._try_to_send(message, text))
 
     async def _try_to_send(self, message: OutgoingMessage, text: str) -> str:
+        kept = kept_body(message, text)
+        if message.repeats and message.kind != "file":
+            text = f"{translate(message.details.get('language', 'en'), 'repeat')}\n\n{text}"
         if message.message_id is not None:
             await self._adapter.edit(message.address, message.message_id, text, build_buttons(message))
             return message.message_id
-        await self._change(message, state="sending", message_id=None)
+        was_sent = message.state == "sending"  # maybe: with the same key, so it is not there twice
+        if not was_sent:
+            await self._change(message, state="sending", message_id=None)
         try:
             sent = await self._write(message, text)
+            if was_sent and message.kind != "file":  # it may be the preview
+                await self._adapter.edit(message.address, sent, text, build_buttons(message))
         except ChannelOutcomeUnknown:
             raise
         except (ChannelFlooded, ChannelError):
-            await self._change(message, state="pending")
+            if not was_sent:
+                await self._change(message, state="pending")
             raise
-        await self._change(message, state="sent", body=kept_body(message, text), message_id=sent)
+        await self._change(message, state="sent", body=kept, message_id=sent)
         return sent
 
     async def _write(self, message: OutgoingMessage, text: str) -> str:
         if message.kind == "file":
             return await self._send_file(message, text)
-        if message.repeats:
-            text = f"{translate(message.details.get('language', 'en'), 'repeat')}\n\n{text}"
         part = self._adapter.split(text)[0]
         return await self._adapter.send(message.address, part, build_buttons(message), message.key)
 
@@ -260,7 +275,7 @@ class ChatDelivery:
         try:
             file = await self._harness.artifacts.open(thread.thread_id, Principal(message.owner), path)
         except FileProblem as problem:
-            return await self._adapter.send(message.address, f"{name}: {problem}")
+            return await self._adapter.send(message.address, f"{name}: {problem}", key=message.key)
         try:
             if file.size > self._adapter.limits.max_upload_bytes:
                 reason = translate(message.details.get("language", "en"), "file_too_large", name=name)

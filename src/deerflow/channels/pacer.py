@@ -73,6 +73,7 @@ class AnswerPreview:
         self._message = message
         self._stop = ChatButton(stop_label, f"stop:{message.number}")
         self._on_change = on_change
+        self._can_repeat = adapter.limits.idempotent_s > 0
         self._uses_draft = adapter.has_drafts and message.address.is_private and message.message_id is None
         self._changed = asyncio.Event()
         self._text, self._status = "", ""
@@ -116,7 +117,7 @@ class AnswerPreview:
                 self._changed.set()
             except ChannelError as problem:
                 logger.info("a preview was not shown: %s", problem)
-                if self._message.state == "sending" and self._message.message_id is None:
+                if self._message.state == "sending" and self._message.message_id is None and not self._can_repeat:
                     return  # a message may be there, but cannot be edited
 
     async def _finish_write(self) -> None:
@@ -141,14 +142,17 @@ class AnswerPreview:
 
     async def _begin(self, text: str, status: str) -> None:
         """Send the first text. If its outcome is unknown, the message stays `sending`."""
-        await self._record(replace(self._message, state="sending"))
+        was_sent = self._message.state == "sending"  # maybe: the platform knows its key
+        if not was_sent:
+            await self._record(replace(self._message, state="sending"))
         message = self._message
         try:
             sent = await self._adapter.begin_stream(message.address, text, status, self._stop, message.key)
         except ChannelOutcomeUnknown:
             raise
         except ChannelError:
-            await self._record(replace(message, state="pending"))
+            if not was_sent:
+                await self._record(replace(message, state="pending"))
             raise
         await self._record(replace(message, message_id=sent))
 

@@ -28,6 +28,8 @@ OutgoingKind = Literal["answer", "text", "file", "question"]
 OutgoingState = Literal["pending", "sending", "sent", "unknown", "failed"]
 SHOWN, SHOWN_HASH = "shown", "shown_hash"
 """Details of an answer: length and hash of the text that stands in messages that have ended."""
+AGAIN = "again"
+"""Detail of a message: how often it was sent, known to have arrived, and deleted by the person."""
 OPEN: tuple[OutgoingState, ...] = ("pending", "sending")
 
 
@@ -74,12 +76,14 @@ class OutgoingMessage:
     message_id: str | None = None
     state: OutgoingState = "pending"
     number: int = 0
+    changed_at: datetime | None = None
+    """Time at which `state` was recorded."""
 
     @property
     def key(self) -> str:
         """Key with which the message is sent, each time it is sent."""
-        shown = self.details.get(SHOWN, 0)
-        return f"{self.run_id or self.number}.{self.kind}.{self.part}.{self.repeats}.{shown}"
+        shown, again = self.details.get(SHOWN, 0), self.details.get(AGAIN, 0)
+        return f"{self.run_id or self.number}.{self.kind}.{self.part}.{self.repeats}.{shown}.{again}"
 
 
 def keep_shown(details: Mapping[str, Any], text: str) -> Mapping[str, Any]:
@@ -323,6 +327,7 @@ def to_outgoing(row: Row[Any]) -> OutgoingMessage:
         row.message_id,
         row.state,
         row.number,
+        row.updated_at,
     )
 
 

@@ -1,6 +1,7 @@
 """Sections for chat apps."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import ClassVar, Literal
 from urllib.parse import urlsplit
 
@@ -9,6 +10,9 @@ from pydantic import Field, field_validator
 from deerflow.config.sections.base import Section, make_error
 
 ChatMode = Literal["flash", "thinking", "pro", "ultra"]
+FEISHU_ADDRESSES: Mapping[str, str] = MappingProxyType(
+    {"feishu": "https://open.feishu.cn", "lark": "https://open.larksuite.com"}
+)
 
 
 class ChatAnswerConfig(Section):
@@ -68,6 +72,32 @@ class SlackConfig(ChatAppConfig):
         return check_address(url, "https://slack.com/api/")
 
 
+class FeishuConfig(ChatAppConfig):
+    """Feishu or Lark, with an app of its developer console."""
+
+    app_id: str = Field(min_length=1, description="Id of the app, as $FEISHU_APP_ID.")
+    app_secret: str = Field(min_length=1, description="Secret of the app, as $FEISHU_APP_SECRET.")
+    domain: str = Field(
+        default="feishu",
+        description="`feishu`, `lark`, or the address of an open platform, e.g. https://open.feishu.cn.",
+    )
+
+    @field_validator("domain")
+    @classmethod
+    def _check_domain(cls, domain: str) -> str:
+        return domain if domain in FEISHU_ADDRESSES else check_address(domain, FEISHU_ADDRESSES["feishu"])
+
+    @property
+    def address(self) -> str:
+        """Address of the open platform."""
+        return FEISHU_ADDRESSES.get(self.domain, self.domain)
+
+    @property
+    def language(self) -> str:
+        """Language of replies to commands."""
+        return "en" if "lark" in self.domain else "zh"
+
+
 def check_address(url: str, example: str) -> str:
     """Return the address of a server, or raise the error that shows an example of one."""
     parts = urlsplit(url)
@@ -87,6 +117,7 @@ class ChannelsConfig(Section):
     )
     telegram: TelegramConfig | None = Field(default=None, description="Telegram.")
     slack: SlackConfig | None = Field(default=None, description="Slack.")
+    feishu: FeishuConfig | None = Field(default=None, description="Feishu or Lark.")
 
     @property
     def is_used(self) -> bool:

@@ -1,15 +1,14 @@
 """Server with the protocol of the Bot API of Telegram."""
 
 import asyncio
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any
 
 import orjson
 from aiohttp import web
+
+from deerflow.testing.channels.server import BotCall, FakeChatServer, ShownMessage, cut, read_body
 
 TOKEN = "123456:fake-token"
 BOT: Mapping[str, Any] = {"id": 123456, "is_bot": True, "first_name": "Deer", "username": "deer_bot"}
@@ -18,90 +17,32 @@ MAX_UPDATES = 100
 MAX_POLL_S = 5.0
 DURABLE = ("sendMessage", "sendDocument")
 """Requests after which there is one more message."""
-Fault = Literal["cut_before", "cut_after", "server_error"]
-"""Connection that ends before a request is carried out, or after it; or HTTP 502 without JSON."""
 
 
-@dataclass(frozen=True, slots=True)
-class BotCall:
-    """Request to the Bot API that was carried out or refused."""
-
-    method: str
-    parameters: Mapping[str, Any]
-    status: int
-    at: float
-
-
-@dataclass(slots=True)
-class ShownMessage:
-    """Message as people see it now."""
-
-    message_id: int
-    chat: int
-    text: str
-    entities: Sequence[Mapping[str, Any]] = ()
-    buttons: Sequence[Mapping[str, Any]] = ()
-    file: bytes | None = None
-    file_name: str | None = None
-    topic: int | None = None
-    history: list[str] = field(default_factory=list)
-    """Texts before the current one."""
-
-
-class FakeTelegram:
+class FakeTelegram(FakeChatServer):
     """Server of the Bot API for one bot, on a free local port.
 
-    Updates that are not confirmed by a higher offset are given again. `flood` refuses requests for a time,
-    `faults` has the faults of the next requests that send a message. A second request for updates ends the first.
+    Updates that are not confirmed by a higher offset are given again. A second request for updates ends the first.
     """
 
     def __init__(self, port: int = 0, *, has_drafts: bool = True) -> None:
-        self.calls: list[BotCall] = []
-        self.messages: dict[int, ShownMessage] = {}
+        super().__init__(port)
         self.drafts: dict[int, list[str]] = {}
         """Texts of drafts by chat."""
-        self.pressed: list[tuple[str, str]] = []
-        """Answers to pressed buttons."""
-        self.faults: deque[Fault] = deque()
-        self.violations: list[BotCall] = []
-        """Requests while the server wanted none."""
         self.polls = 0
         self.cut_polls = 0
         """Number of requests for updates that are cut off next."""
         self.is_draining = False
         self._has_drafts = has_drafts
-        self._port = port
         self._updates: list[dict[str, Any]] = []
         self._last_update = 1000
         self._last_message = 0
         self._files: dict[str, bytes] = {}
-        self._flooded: dict[int, float] = {}
-        self._flood_next: dict[int, int] = {}
-        self._changed = asyncio.Event()
         self._poller: asyncio.Event | None = None
-        self._runner: web.AppRunner | None = None
 
-    @property
-    def base_url(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
-
-    async def __aenter__(self) -> Self:
-        app = web.Application(client_max_size=64 * 2**20)
+    def add_routes(self, app: web.Application) -> None:
         app.router.add_post("/bot{token}/{method}", self._handle)
         app.router.add_get("/file/bot{token}/{path:.*}", self._send_content)
-        self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.1)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self._port)
-        await site.start()
-        self._port = self._runner.addresses[0][1]
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._notify()
-        if self._runner is not None:
-            await self._runner.cleanup()
 
     def write(
         self,
@@ -148,52 +89,27 @@ class FakeTelegram:
         """Add an update."""
         self._last_update = max(self._last_update + 1, update_id or 0)
         self._updates.append({"update_id": update_id or self._last_update, **update})
-        self._notify()
+        self.notify()
         return update_id or self._last_update
-
-    def flood(self, chat: int, seconds: int) -> None:
-        """Refuse requests to a chat for some seconds from the next one on."""
-        self._flood_next[chat] = seconds
-
-    def in_chat(self, chat: int) -> list[ShownMessage]:
-        """Return the messages of a chat, oldest first."""
-        return [message for message in self.messages.values() if message.chat == chat]
-
-    async def wait_until(self, is_true: Callable[[], object]) -> None:
-        """Wait until something is true; it is checked after each request."""
-        while not is_true():
-            await self._changed.wait()
 
     @property
     def unconfirmed(self) -> int:
         """Number of updates that will be given again."""
         return len(self._updates)
 
-    def _notify(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
-
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         method = request.match_info["method"]
         if request.match_info["token"] != TOKEN:
-            self._notify()
+            self.notify()
             return refuse(401, "Unauthorized")
-        parameters = await self._read(request)
+        parameters = await read_body(request)
+        if request.content_type != "application/json":
+            parameters = {name: parse_field(value) for name, value in parameters.items()}
         if method == "getUpdates":
             return await self._get_updates(parameters)
         answer = self._answer(request, method, parameters)
-        self._notify()
+        self.notify()
         return answer
-
-    async def _read(self, request: web.Request) -> dict[str, Any]:
-        if request.content_type == "application/json":
-            given: dict[str, Any] = orjson.loads(await request.read() or b"{}")
-            return given
-        form = await request.post()
-        return {
-            name: (value.filename, value.file.read()) if isinstance(value, web.FileField) else parse_field(value)
-            for name, value in form.items()
-        }
 
     async def _get_updates(self, parameters: Mapping[str, Any]) -> web.StreamResponse:
         if self._poller is not None:
@@ -202,7 +118,7 @@ class FakeTelegram:
         self.polls += 1
         offset = int(parameters.get("offset") or 0)
         self._updates = [update for update in self._updates if update["update_id"] >= offset]
-        self._notify()
+        self.notify()
         if self.cut_polls:
             self.cut_polls -= 1
             raise web.HTTPBadGateway
@@ -226,13 +142,8 @@ class FakeTelegram:
     def _answer(self, request: web.Request, method: str, parameters: Mapping[str, Any]) -> web.StreamResponse:
         now = asyncio.get_running_loop().time()
         chat = int(parameters.get("chat_id") or 0)
-        if chat in self._flood_next:
-            self._flooded[chat] = now + self._flood_next[chat]
-            self.calls.append(BotCall(method, parameters, 429, now))
-            return refuse(429, "Too Many Requests", {"retry_after": self._flood_next.pop(chat)})
-        if now < self._flooded.get(chat, 0.0):
-            self.violations.append(BotCall(method, parameters, 429, now))
-            return refuse(429, "Too Many Requests", {"retry_after": 1})
+        if (wait_s := self.check_flood(method, parameters, chat)) is not None:
+            return refuse(429, "Too Many Requests", {"retry_after": wait_s})
         fault = self.faults.popleft() if self.faults and method in DURABLE else None
         if fault == "cut_before":
             return cut(request)
@@ -324,13 +235,6 @@ def refuse(code: int, description: str, parameters: Mapping[str, Any] | None = N
     return web.Response(status=code, body=orjson.dumps(body), content_type="application/json")
 
 
-def cut(request: web.Request) -> web.Response:
-    """End the connection of a request without an answer."""
-    if request.transport is not None:
-        request.transport.abort()
-    return web.Response()
-
-
 def check_text(parameters: Mapping[str, Any]) -> str | None:
     """Return what is wrong with the text of a message: as Telegram counts, in UTF-16 code units."""
     units = len(str(parameters.get("text") or "").encode("utf-16-le")) // 2
@@ -352,7 +256,9 @@ def read_buttons(parameters: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 def parse_field(value: Any) -> Any:
     """Return a field of a form: libraries send numbers and lists as JSON."""
+    if not isinstance(value, str):
+        return value
     try:
         return orjson.loads(value)
-    except (orjson.JSONDecodeError, TypeError):
+    except orjson.JSONDecodeError:
         return value

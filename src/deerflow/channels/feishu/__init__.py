@@ -1,0 +1,1 @@
+"""Feishu and Lark: a client of the open platform, its long connection, and cards."""
