@@ -3,10 +3,13 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
+import { agentTitle } from "@/api/agents";
 import { AgentForm } from "@/features/agents/AgentForm";
 import { NEW } from "@/features/agents/AgentsPage";
 import { useStrings } from "@/i18n/context";
+import { useTeamStrings } from "@/i18n/teams";
 import { PageFrame } from "@/layout/PageFrame";
+import { OwnerNote, ShareThingButton } from "@/layout/ShareThing";
 import { useActions } from "@/state/context";
 import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
@@ -24,6 +27,7 @@ const EMPTY = {
 
 export function AgentPage() {
   const strings = useStrings();
+  const words = useTeamStrings();
   const { name } = useParams({ from: "/agents/$name" });
   const server = useServer();
   const isNew = name === NEW;
@@ -34,8 +38,16 @@ export function AgentPage() {
   });
   return (
     <PageFrame
-      title={isNew ? strings.newAgent : name}
-      actions={!isNew && agent.isSuccess && <ChatButton name={name} />}
+      title={isNew ? strings.newAgent : agentTitle(name)}
+      actions={
+        !isNew &&
+        agent.isSuccess && (
+          <>
+            {!agent.data.shared_by && <ShareThingButton of={{ kind: "agent", id: name }} />}
+            <ChatButton name={name} />
+          </>
+        )
+      }
     >
       {isNew ? (
         <AgentForm key={NEW} agent={EMPTY} isNew />
@@ -45,8 +57,15 @@ export function AgentPage() {
         <ErrorState text={strings.agentMissing} onRetry={() => void agent.refetch()} />
       ) : (
         <>
-          <AgentForm key={name} agent={agent.data} isNew={false} />
-          <Deletion name={name} />
+          {agent.data.shared_by && (
+            <div className="mb-4 rounded-box bg-tint px-3 py-2">
+              <OwnerNote share={agent.data} hint={words.agentNote} />
+            </div>
+          )}
+          <fieldset disabled={agent.data.access === "read"} className="contents">
+            <AgentForm key={name} agent={agent.data} isNew={false} />
+          </fieldset>
+          {!agent.data.shared_by && <Deletion name={name} />}
         </>
       )}
     </PageFrame>
