@@ -3,9 +3,10 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
-import { agentTitle } from "@/api/agents";
+import { type Agent, agentTitle } from "@/api/agents";
 import { AgentForm } from "@/features/agents/AgentForm";
 import { NEW } from "@/features/agents/AgentsPage";
+import { useAgentStrings } from "@/i18n/agents";
 import { useStrings } from "@/i18n/context";
 import { useTeamStrings } from "@/i18n/teams";
 import { PageFrame } from "@/layout/PageFrame";
@@ -62,13 +63,33 @@ export function AgentPage() {
               <OwnerNote share={agent.data} hint={words.agentNote} />
             </div>
           )}
-          <fieldset disabled={agent.data.access === "read"} className="contents">
+          {agent.data.access === "read" ? (
+            <ReadAgent agent={agent.data} />
+          ) : (
             <AgentForm key={name} agent={agent.data} isNew={false} />
-          </fieldset>
+          )}
           {!agent.data.shared_by && <Deletion name={name} />}
         </>
       )}
     </PageFrame>
+  );
+}
+
+/** Agent of another person, which the person may use only. */
+function ReadAgent({ agent: { description, soul } }: { agent: Agent }) {
+  const words = useAgentStrings();
+  return (
+    <section aria-label={words.instructions} className="flex flex-col gap-2">
+      {description !== "" && <p className="text-soft [overflow-wrap:anywhere]">{description}</p>}
+      <h2 className="font-medium">{words.instructions}</h2>
+      <textarea
+        readOnly
+        aria-label={words.instructions}
+        value={soul}
+        rows={8}
+        className="field-sizing-content min-h-24 resize-none rounded-box border border-line bg-rail p-3 font-mono text-small focus-visible:outline-accent"
+      />
+    </section>
   );
 }
 

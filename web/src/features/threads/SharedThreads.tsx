@@ -88,7 +88,7 @@ export default function SharedThreads() {
             >
               <BookOpen role="img" aria-label={words.skill} className="size-3.5 shrink-0 text-faint" />
               <span className="truncate">{name}</span>
-              {!is_accepted && <span className="ml-auto shrink-0 text-small text-faint">{words.off}</span>}
+              {!is_accepted && <span className="ml-auto shrink-0 text-small">{words.off}</span>}
             </Link>
           </li>
         ))}
