@@ -37,6 +37,10 @@ export interface components {
       readonly reason: string | null;
     };
     readonly Agent: {
+      readonly shared_by?: string | null;
+      readonly access?: ("read" | "write") | null;
+      /** @default false */
+      readonly has_editors?: boolean;
       /** @default */
       readonly description?: string;
       readonly model?: string | null;
@@ -53,6 +57,10 @@ export interface components {
       readonly soul?: string;
     };
     readonly AgentChanges: {
+      readonly shared_by?: string | null;
+      readonly access?: ("read" | "write") | null;
+      /** @default false */
+      readonly has_editors?: boolean;
       /** @default */
       readonly description?: string;
       readonly model?: string | null;

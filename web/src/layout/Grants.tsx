@@ -82,7 +82,7 @@ function GrantRow({ grant, of }: { grant: Grant; of: Shareable }) {
   const problem = put.error ?? ending.error;
   return (
     <li className="flex flex-wrap items-center gap-2 py-1 pr-1 pl-3">
-      <span className="min-w-0 flex-1 [overflow-wrap:anywhere]">{grant.name}</span>
+      <span className="min-w-0 flex-1 basis-44 [overflow-wrap:anywhere]">{grant.name}</span>
       <select
         aria-label={strings.accessOf(grant.name)}
         value={grant.access}

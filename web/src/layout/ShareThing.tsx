@@ -54,7 +54,7 @@ export function OwnerNote({ share, hint }: { share: Share; hint?: string }) {
       <span>
         {strings.sharedBy(share.shared_by)} · {strings.accesses[share.access]}
         {share.has_editors && ` · ${strings.hasEditors}`}
-        {hint !== undefined && ` ${hint}`}
+        {hint !== undefined && <span className="block text-faint">{hint}</span>}
       </span>
     </p>
   );

@@ -23,23 +23,6 @@ class AgentRoute(ConfigurationRoute):
 router = APIRouter(prefix="/agents", tags=["agents"], route_class=AgentRoute, dependencies=[Depends(refresh_shares)])
 
 
-class Agent(CustomAgentConfig):
-    """Custom agent."""
-
-    model_config = ConfigDict(
-        json_schema_extra=with_examples(
-            {"name": "scribe", "description": "Writes things up.", "soul": "You are brief."}
-        )
-    )
-
-    name: str
-    soul: str = ""
-
-    def to_agent(self) -> CustomAgent:
-        """Return the agent of the domain."""
-        return CustomAgent(self.name, CustomAgentConfig(**self.model_dump(exclude={"name", "soul"})), self.soul)
-
-
 class ShareFields(BaseModel):
     """Fields of agents and skills that tell about another person who shares them."""
 
@@ -57,7 +40,28 @@ class ShareFields(BaseModel):
         return self.model_copy(update={name: value for name, value in given.items() if name in type(self).model_fields})
 
 
-class AgentInfo(Agent, ShareFields):
+class Agent(CustomAgentConfig, ShareFields):
+    """Custom agent."""
+
+    model_config = ConfigDict(
+        json_schema_extra=with_examples(
+            {"name": "scribe", "description": "Writes things up.", "soul": "You are brief."}
+        )
+    )
+
+    name: str
+    soul: str = ""
+
+    def to_agent(self) -> CustomAgent:
+        """Return the agent of the domain."""
+        return CustomAgent(
+            self.name,
+            CustomAgentConfig(**self.model_dump(exclude={"name", "soul", *ShareFields.model_fields})),
+            self.soul,
+        )
+
+
+class AgentInfo(Agent):
     """Custom agent. The name of an agent that another person shares is its address, `name@owner`."""
 
     @classmethod
@@ -71,8 +75,8 @@ class Agents(BaseModel):
     agents: list[AgentInfo]
 
 
-class AgentChanges(CustomAgentConfig):
-    """Fields of an agent to update; omitted fields are kept."""
+class AgentChanges(CustomAgentConfig, ShareFields):
+    """Fields of an agent to update; omitted fields are kept. Those about another person are ignored."""
 
     model_config = ConfigDict(json_schema_extra=with_examples({"description": "Writes things up, briefly."}))
 
@@ -99,7 +103,7 @@ async def create_agent(body: Agent, harness: HarnessDep, user: CurrentUser) -> A
     """Create a custom agent."""
     await asyncio.to_thread(harness.core.custom_agents.create, user.user_id, body.to_agent())
     await harness.core.shares.end(user.user_id, "agent", body.name)  # the files of an earlier one may have been removed
-    return body
+    return Agent(**body.model_dump(exclude=set(ShareFields.model_fields)))
 
 
 @router.get("/check")
@@ -129,7 +133,7 @@ async def update_agent(name: str, body: AgentChanges, harness: HarnessDep, user:
         raise InvalidRequest(f"agent {name!r} cannot be renamed to {body.name!r}; create a new one")
     custom_agents = harness.core.custom_agents
     agent = await asyncio.to_thread(custom_agents.load, user.user_id, name)
-    given = {key: getattr(body, key) for key in body.model_fields_set - {"name"}}
+    given = {key: getattr(body, key) for key in body.model_fields_set - {"name", *ShareFields.model_fields}}
     changed = replace(agent, soul=given.pop("soul", agent.soul), config=agent.config.model_copy(update=given))
     await asyncio.to_thread(custom_agents.update, user.user_id, changed)
     return AgentInfo.from_domain(changed)
