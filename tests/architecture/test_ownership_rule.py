@@ -162,6 +162,7 @@ FOR_ALL = {
     "merge_index": "puts the index as a whole in order",
     "merge_table_index": "the same",
     "repair_teams": "a deletion has left teams without members or owners",
+    "end_acceptances": "whatever people can no longer use, after grants have ended",
     "savepoint": "a part of a transaction, whatever is in it",
     "delete_server_tokens": "an admin has removed a server, and with it everybody's logins there",
     "list_login_servers": "names of servers; a server wants to know where people log in",

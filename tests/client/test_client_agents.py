@@ -60,7 +60,8 @@ def test_a_missing_or_existing_name_is_refused(client: DeerFlowClient) -> None:
 
 def test_agents_are_created_updated_and_deleted(client: DeerFlowClient) -> None:
     made = client.agents.create("ada", soul="You count.", skills=[], model_settings={"temperature": 0.5})
-    whole = {**DEFAULTS, "name": "ada", "soul": "You count.", "skills": []}
+    unshared = {"shared_by": None, "access": None, "has_editors": False}
+    whole = {**DEFAULTS, **unshared, "name": "ada", "soul": "You count.", "skills": []}
     assert made == {**whole, "model_settings": {"temperature": 0.5, "max_tokens": None}}
     changed = client.agents.update("ada", skills=None, tool_groups=("web",))
     assert changed == {**made, "skills": None, "tool_groups": ["web"]} == client.agents.get("ada")

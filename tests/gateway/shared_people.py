@@ -27,6 +27,7 @@ class People:
     ann: httpx.AsyncClient
     bob: httpx.AsyncClient
     eve: httpx.AsyncClient
+    model: ScriptedModel
 
     async def share(self, email: str = USER, access: str = "read", thread: str = "t") -> str:
         made = await self.ann.post(f"/api/threads/{thread}/grants", json={"email": email, "access": access})
@@ -41,7 +42,7 @@ async def open_people(home: Path, *replies: Any, **settings: Any) -> AsyncIterat
         ann = await server.set_up()
         bob, eve = await server.join(ann), await server.join(ann, EVE)
         assert (await ann.post("/api/threads", json={"thread_id": "t"})).status_code == 200
-        yield People(server, ann, bob, eve)
+        yield People(server, ann, bob, eve, model)
 
 
 async def user_id(http: httpx.AsyncClient) -> str:

@@ -20,6 +20,9 @@ ADA: dict[str, Any] = {
     "reasoning_effort": "low",
     "starters": ["Count to ten"],
     "soul": "You count — 数.",
+    "shared_by": None,
+    "access": None,
+    "has_editors": False,
 }
 
 

@@ -32,6 +32,10 @@ async def test_skills_are_listed_read_and_disabled(tmp_path: Path) -> None:
             "editable": False,
             "location": "/mnt/skills/public/tidy-up/SKILL.md",
             "allowed_tools": None,
+            "address": None,
+            "shared_by": None,
+            "access": None,
+            "has_editors": False,
         }
         assert own["editable"] and own["allowed_tools"] == ["bash"]
         [refused] = listed["refused"]

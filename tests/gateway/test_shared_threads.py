@@ -63,8 +63,9 @@ async def test_a_shared_thread_is_not_listed_with_the_threads_of_the_person(tmp_
         assert (entry["thread"]["thread_id"], entry["access"], entry["shared_by"]) == ("t", "write", "ann@example.com")
         assert (await people.bob.post("/api/threads/search", json={})).json() == []
         assert (await people.bob.post("/api/threads/count", json={})).json() == 0
-        assert (await people.ann.get("/api/shared-with-me")).json() == {"threads": []}
-        assert (await people.eve.get("/api/shared-with-me")).json() == {"threads": []}
+        nothing = {"threads": [], "agents": [], "skills": []}
+        assert (await people.ann.get("/api/shared-with-me")).json() == nothing
+        assert (await people.eve.get("/api/shared-with-me")).json() == nothing
 
 
 async def test_reading_is_not_turned_into_stopping_a_run(tmp_path: Path) -> None:
@@ -304,7 +305,7 @@ async def test_without_accounts_nothing_can_be_shared(tmp_path: Path) -> None:
         await http.post("/api/threads", json={"thread_id": "t"})
         assert named(await http.post("/api/threads/t/grants", json={"email": USER})) == (409, "Conflict")
         assert named(await http.post("/api/teams", json={"name": "Research"})) == (409, "Conflict")
-        assert (await http.get("/api/shared-with-me")).json() == {"threads": []}
+        assert (await http.get("/api/shared-with-me")).json() == {"threads": [], "agents": [], "skills": []}
         assert (await http.get("/api/teams")).json() == (await http.get("/api/threads/t/grants")).json() == []
 
 

@@ -237,7 +237,7 @@ def drop_account_tables(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE runs DROP COLUMN started_by")
     for later in (
         *("channel_outbox", "channel_inbound", "channel_chats", "channel_codes", "channel_people"),
-        *("grants", "team_members", "teams"),
+        *("accepted_skills", "grants", "team_members", "teams"),
         *("login_attempts", "passkeys", "identities"),
         *("daily_spending", "user_quotas"),
         *("user_deletions", "audit_head", "audit_entries"),

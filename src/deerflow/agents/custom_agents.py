@@ -4,7 +4,7 @@ import errno
 import logging
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -16,7 +16,15 @@ from deerflow.config.loader.files import FileStamp, parse_yaml, read_text, repla
 from deerflow.config.loader.validation import validate
 from deerflow.config.sections.agents import AGENT_NAME, CustomAgent, CustomAgentConfig, check_agent_name
 from deerflow.domain.errors import ConfigError, Conflict, NotFound
-from deerflow.domain.identity import check_user_id
+from deerflow.domain.identity import (
+    FindShared,
+    Need,
+    SharedThing,
+    check_user_id,
+    require_share,
+    share_nothing,
+    split_address,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -35,10 +43,14 @@ class CachedAgent:
 
 
 class CustomAgents:
-    """Custom agents below `home`. Reads and writes files, so it blocks; unchanged agents are cached."""
+    """Custom agents below `home`. Reads and writes files, so it blocks; unchanged agents are cached.
 
-    def __init__(self, home: Path) -> None:
+    Agents of other people have an address, `name@owner`, and are found while `find_shared` returns them.
+    """
+
+    def __init__(self, home: Path, find_shared: FindShared = share_nothing) -> None:
         self._home = home
+        self._find_shared = find_shared
         self._readings: dict[Path, CachedAgent] = {}
 
     def load(self, user_id: str, name: str) -> CustomAgent:
@@ -49,16 +61,23 @@ class CustomAgents:
             NotFound: The agent does not exist.
             ConfigError: Its files are invalid; the text names file, line and key.
         """
-        check_agent_name(name)
+        if (share := self._find_share(user_id, name, "read")) is not None:
+            return replace(self._read(self._shared_folder(share)), name=share.address, share=share)
+        name = check_agent_name(split_address(name, user_id)[1])
         for folder in (self._own(user_id) / name, self._shared / name):
             if folder.is_dir():
                 return self._read(folder)
         raise NotFound(f"there is no agent {name!r}")
 
     def list(self, user_id: str) -> Sequence[CustomAgent]:
-        """Return all agents of a user by name; agents with invalid files are logged and left out."""
+        """Return all agents of a user by name, then those of others; invalid ones are logged and left out."""
         names = {name for place in (self._own(user_id), self._shared) for name in list_agent_folders(place)}
-        return tuple(self._readable(user_id, sorted(names)))
+        addresses = [share.address for share in self._find_shared(user_id) if share.kind == "agent"]
+        return tuple(self._readable(user_id, [*sorted(names), *addresses]))
+
+    def check_own(self, user_id: str, name: str) -> None:
+        """Check that an agent exists and belongs to a user; raises what `delete` does."""
+        self._changeable(user_id, name, "own")
 
     def create(self, user_id: str, agent: CustomAgent) -> None:
         """Create an agent.
@@ -89,8 +108,9 @@ class CustomAgents:
         Raises:
             NotFound: The agent does not exist.
             Conflict: The agent is shared by all users.
+            Forbidden: The agent belongs to another person, who shares it for reading.
         """
-        write_agent(self._changeable(user_id, agent.name), agent)
+        write_agent(self._changeable(user_id, agent.name, "write"), agent)
 
     def delete(self, user_id: str, name: str) -> None:
         """Delete the user's agent of that name.
@@ -98,8 +118,9 @@ class CustomAgents:
         Raises:
             NotFound: The agent does not exist.
             Conflict: The agent is shared by all users.
+            Forbidden: The agent belongs to another person.
         """
-        folder = self._changeable(user_id, name)
+        folder = self._changeable(user_id, name, "own")
         gone = folder.with_name(f".{uuid4().hex}")
         folder.rename(gone)
         shutil.rmtree(gone, ignore_errors=True)
@@ -112,8 +133,23 @@ class CustomAgents:
     def _own(self, user_id: str) -> Path:
         return self._home / "users" / check_user_id(user_id) / "agents"
 
-    def _changeable(self, user_id: str, name: str) -> Path:
-        folder = self._own(user_id) / check_agent_name(name)
+    def _find_share(self, user_id: str, address: str, need: Need) -> SharedThing | None:
+        """Return the share of another person's agent; None if the address is that of an own one."""
+        if split_address(address, user_id)[0] == user_id:
+            return None
+        return require_share(self._find_shared(user_id), "agent", address, need)
+
+    def _shared_folder(self, share: SharedThing) -> Path:
+        folder = self._own(share.owner) / check_agent_name(share.name)
+        if not folder.is_dir():
+            raise NotFound(f"there is no agent {share.name!r} of {share.shared_by} any more")
+        return folder
+
+    def _changeable(self, user_id: str, name: str, need: Need) -> Path:
+        if (share := self._find_share(user_id, name, need)) is not None:
+            return self._shared_folder(share)
+        name = check_agent_name(split_address(name, user_id)[1])
+        folder = self._own(user_id) / name
         if folder.is_dir():
             return folder
         if (self._shared / name).is_dir():

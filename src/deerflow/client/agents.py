@@ -319,7 +319,8 @@ def merge_fields(agent: CustomAgent, fields: AgentFields) -> CustomAgent:
 
 def serialize_agent(agent: CustomAgent) -> dict[str, Any]:
     """Return an agent in the shape of the HTTP API."""
-    return {"name": agent.name, **agent.config.model_dump(mode="json"), "soul": agent.soul}
+    share = {"shared_by": None, "access": None, "has_editors": False}  # one user has an embedded client
+    return {"name": agent.name, **agent.config.model_dump(mode="json"), "soul": agent.soul, **share}
 
 
 class UsageClient(Resource):

@@ -331,6 +331,8 @@ def serialize_skill(skill: Skill) -> dict[str, Any]:
         "category": skill.category,
         "enabled": skill.enabled,
         "editable": skill.editable,
+        **dict.fromkeys(("address", "shared_by", "access")),
+        "has_editors": False,
         "location": skill.location,
         "allowed_tools": None if skill.allowed_tools is None else list(skill.allowed_tools),
     }

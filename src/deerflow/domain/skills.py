@@ -105,6 +105,13 @@ class SkillMetadata:
     terms: SkillTerms | None = None
     """The limits of its contract; None when it has no contract."""
 
+    @property
+    def mark(self) -> str:
+        """Text that tells the agent whose skill it is."""
+        if self.editable:
+            return "[custom, editable]"
+        return "[shared by another person]" if "/shared/" in self.location else "[built-in]"
+
 
 @runtime_checkable  # LangChain validates the run context with isinstance
 class RunSkills(Protocol):

@@ -5,7 +5,7 @@ All dependencies are async functions: FastAPI runs sync ones in a thread, for ev
 
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from fastapi import Depends, Request, Response
 from fastapi.routing import APIRoute
@@ -13,7 +13,7 @@ from starlette.convertors import PathConvertor, register_url_convertor
 
 from deerflow.accounts.model import Credential
 from deerflow.domain.errors import Forbidden, ReadOnlyAccess
-from deerflow.domain.identity import LOCAL_USER, Principal
+from deerflow.domain.identity import LOCAL_USER, Need, Principal
 from deerflow.gateway.middleware.authentication import CREDENTIAL, GUARD, GuardedRequest
 from deerflow.harness import Harness
 from deerflow.persistence.queries.audit import AuditEvent, AuditKind
@@ -114,6 +114,32 @@ ThreadWriter = Annotated[Principal, Depends(get_thread_writer)]
 """The same for routes that write."""
 ThreadOwner = Annotated[Principal, Depends(get_thread_owner)]
 """User of routes that are for the owner of a thread alone."""
+
+
+async def refresh_shares(harness: HarnessDep, user: CurrentUser) -> None:
+    """Read what others share with the current user; routes of agents depend on it."""
+    await harness.core.shares.refresh(user.user_id)
+
+
+class PlacedSkill(NamedTuple):
+    """Custom skill that a route names: whose it is, and what its owner calls it."""
+
+    owner: str
+    name: str
+
+
+def find_skill(need: Need) -> Callable[[str, Harness, Principal], Coroutine[Any, Any, PlacedSkill]]:
+    """Return the dependency that finds the custom skill in the path, if the current user has a right to it."""
+
+    async def find(name: str, harness: HarnessDep, user: CurrentUser) -> PlacedSkill:
+        return PlacedSkill(*await harness.core.shares.resolve(user.user_id, "skill", name, need))
+
+    return find
+
+
+SkillToRead = Annotated[PlacedSkill, Depends(find_skill("read"))]
+SkillToWrite = Annotated[PlacedSkill, Depends(find_skill("write"))]
+OwnSkill = Annotated[PlacedSkill, Depends(find_skill("own"))]
 
 
 READ_METHODS = frozenset({"GET", "HEAD"})

@@ -138,7 +138,10 @@ ROUTES = (
     LazyRouter(routers.load_audit, ("/audit", "/v1/auth/admin-access")),
     LazyRouter(routers.load_accounts, ("/v1/auth",)),
     LazyRouter(routers.load_admin_messages, ("/admin/threads/*/messages",)),
-    LazyRouter(routers.load_teams, ("/teams", "/shared-with-me", "/threads/*/grants")),
+    LazyRouter(
+        routers.load_teams,
+        ("/teams", "/shared-with-me", *(f"/{kind}/*/grants" for kind in ("threads", "agents", "skills/custom"))),
+    ),
     LazyRouter(routers.load_agents, ("/agents",)),
     LazyRouter(routers.load_projects, ("/projects",)),
     LazyRouter(

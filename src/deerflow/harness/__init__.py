@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from deerflow.agents.features import RuntimeFeatures
 from deerflow.agents.spec import AgentPlan
+from deerflow.config.sections.agents import CustomAgent
 from deerflow.config.source import ConfigSource
-from deerflow.domain.identity import LOCAL_USER
+from deerflow.domain.identity import LOCAL_USER, split_address
 from deerflow.domain.memory import MemoryScope
 from deerflow.domain.threads import ThreadRecord
 from deerflow.harness.core import Core, open_core
@@ -69,9 +70,16 @@ class Harness:
         """Return the files of a thread."""
         return thread_files(user_data_folder(self.core.home, thread.owner, thread.thread_id))
 
+    async def load_agent(self, user_id: str, name: str) -> CustomAgent:
+        """Return a custom agent of a user, or one that is shared with them; raises what `CustomAgents.load` does."""
+        await self.core.shares.refresh(user_id)
+        return await asyncio.to_thread(self.core.custom_agents.load, user_id, name)
+
     async def delete_agent(self, user_id: str, name: str) -> None:
         """Delete a custom agent and its memory of the user; raises what `CustomAgents.delete` does."""
         await asyncio.to_thread(self.core.custom_agents.delete, user_id, name)
+        name = split_address(name, user_id)[1]
+        await self.core.shares.end(user_id, "agent", name)
         await self.resources.memory.clear(MemoryScope(user_id, name))
 
     def features(self, user_id: str = LOCAL_USER.user_id) -> ServerFeatures:

@@ -25,6 +25,7 @@ from deerflow.config.sections.models import ModelConfig
 from deerflow.config.sections.sandbox import LOCAL_PROVIDER, SandboxConfig
 from deerflow.config.source import ConfigSource
 from deerflow.domain.errors import ConfigError, SandboxError
+from deerflow.domain.identity import FindShared, share_nothing
 from deerflow.domain.runs import RunRecord
 from deerflow.domain.threads import ThreadRecord
 from deerflow.guardrails.call_context import EgressCapability
@@ -54,6 +55,7 @@ from deerflow.skills.catalog import SkillCatalog, SkillViews
 from deerflow.skills.folders import builtin_root
 from deerflow.skills.index import SkillIndex, open_folder_watcher
 from deerflow.subagents.types import SubagentFile, SubagentFiles
+from deerflow.teams.shares import SharedThings
 from deerflow.tracing.logs import Metrics
 from deerflow.uploads.uploads import UploadService
 
@@ -85,6 +87,7 @@ class Core:
     file_changes: FileChanges
     uploads: UploadService
     skill_index: SkillIndex
+    shares: SharedThings
     skills: SkillCatalog
     mcp: McpRuntime
     acp: AcpClients
@@ -108,14 +111,13 @@ class Core:
 async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core]:
     """Open the core, and close it in reverse order."""
     use_linear_parser()
-    loaded = source.current
+    loaded, metrics = source.current, Metrics()
     policy = open_policy(loaded)
-    metrics = Metrics()
     async with AsyncExitStack() as stack:
         database, checkpointer = await open_storage(stack, loaded, metrics)
         fallback, saved = await find_other_models(source, database)
-        index = stack.enter_context(closing(open_skill_index(source)))
-        quotas = create_quotas(source, database)
+        quotas, shares = create_quotas(source, database)
+        index = stack.enter_context(closing(open_skill_index(source, shares.get_known)))
         sandboxes = create_sandboxes(loaded, SkillViews(loaded.home, index), quotas.find_storage_limit)
         stack.push_async_callback(sandboxes.aclose)
         report = await sandboxes.open()
@@ -128,7 +130,7 @@ async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core
         stack.push_async_callback(acp.aclose)
         computer = sandbox_capabilities(loaded.config.sandbox, report)
         settings = partial(current_settings, source, (fallback, saved), computer, subagent_files(loaded), policy)
-        custom_agents = CustomAgents(loaded.home)
+        custom_agents = CustomAgents(loaded.home, shares.get_known)
         agents = AgentPool(settings, checkpointer, custom_agents, plan, index, loaded.environment, mcp)
         stack.push_async_callback(agents.aclose)
         yield Core(
@@ -143,7 +145,8 @@ async def open_core(source: ConfigSource, plan: AgentPlan) -> AsyncIterator[Core
             file_changes=FileChanges(database, partial(thread_snapshots, loaded.home)),
             uploads=uploads,
             skill_index=index,
-            skills=SkillCatalog(index, loaded.home, partial(switch_skill, source)),
+            shares=shares,
+            skills=SkillCatalog(index, loaded.home, partial(switch_skill, source), shares),
             mcp=mcp,
             acp=acp,
             custom_agents=custom_agents,
@@ -244,7 +247,7 @@ def current_settings(
     )
 
 
-def open_skill_index(source: ConfigSource) -> SkillIndex:
+def open_skill_index(source: ConfigSource, find_shared: FindShared = share_nothing) -> SkillIndex:
     """Return the index of skills; the caller closes it."""
     loaded = source.current
     named = loaded.config.skills.path
@@ -253,7 +256,7 @@ def open_skill_index(source: ConfigSource) -> SkillIndex:
     switches = source.settings(lambda loaded: {name: each.enabled for name, each in loaded.extensions.skills.items()})
     # The project's skills are next to the built-in ones, or in `skills` next to the configuration.
     project = shipped.parent if named else around / "skills"
-    return SkillIndex(shipped, loaded.home, switches, open_folder_watcher(), LockMonitor().check, project)
+    return SkillIndex(shipped, loaded.home, switches, open_folder_watcher(), LockMonitor().check, project, find_shared)
 
 
 def switch_skill(source: ConfigSource, name: str, enabled: bool) -> None:
@@ -275,11 +278,12 @@ async def find_fallback_models(loaded: LoadedConfig) -> Sequence[ModelConfig]:
     return await detect_local_models(loaded.environment) or [DEMO_MODEL]
 
 
-def create_quotas(source: ConfigSource, database: Database) -> Quotas:
-    """Create the quotas of people, with what knows who they are."""
+def create_quotas(source: ConfigSource, database: Database) -> tuple[Quotas, SharedThings]:
+    """Create the quotas of people, with what knows who they are, and what knows what they share with each other."""
     users = source.settings(lambda loaded: loaded.config.users)
-    measure = partial(measure_user_folder, source.current.home)
-    return Quotas(database, users, Authenticator(database, users), measure)
+    people = Authenticator(database, users)
+    quotas = Quotas(database, users, people, partial(measure_user_folder, source.current.home))
+    return quotas, SharedThings(database, lambda: people.is_login_required)
 
 
 async def measure_user_folder(home: Path, owner: str) -> int:
@@ -308,11 +312,10 @@ def sandbox_capabilities(config: SandboxConfig, report: SandboxReport) -> Sandbo
     """Return the capabilities of the sandbox, None if there is none on this system."""
     if not report.has_files:
         return None
+    has_toolbox = config.use == LOCAL_PROVIDER and config.toolbox.enabled and report.has_mounts
+    is_isolated = report.tier != "host"
     return SandboxCapabilities(
-        report.runs_commands,
-        is_isolated=report.tier != "host",
-        network=config.network,
-        has_toolbox=config.use == LOCAL_PROVIDER and config.toolbox.enabled and report.has_mounts,
+        report.runs_commands, is_isolated=is_isolated, network=config.network, has_toolbox=has_toolbox
     )
 
 

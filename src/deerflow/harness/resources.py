@@ -193,12 +193,15 @@ class Resources:
         from deerflow.skills.scanner.scanner import SkillScanner
 
         core, loaded = self._core, self._core.source.current
-        store = SkillStore(loaded.home, lambda owner: tuple(core.skill_index.read(owner).skills.values()))
+        store = SkillStore(loaded.home, lambda owner: core.skill_index.read(owner).own)
         settings = core.source.settings(lambda loaded: loaded.config.skill_evolution)
         reviewer = SkillReviewer(partial(review_skill, settings, self.side_calls))
         return CustomSkillService(
-            store, SkillScanner(), reviewer, core.source.settings(review_rules), self._skill_tests
+            store, SkillScanner(), reviewer, core.source.settings(review_rules), self._skill_tests, self._end_shares
         )
+
+    async def _end_shares(self, owner: str, name: str) -> None:
+        await self._core.shares.end(owner, "skill", name)
 
     @cached_property
     def _skill_tests(self) -> "SkillTestProcess":

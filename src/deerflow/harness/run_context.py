@@ -121,6 +121,7 @@ def create_skill_editor(resources: Resources, job: Job, budget: ModelBudget | No
 
 async def select_skills(core: Core, job: Job) -> SelectedSkills:
     """Return the skills of a run; without access if they have no contract and the configuration requires one."""
+    await core.shares.refresh(job.run.owner)  # the sandbox of the thread has the owner's skills
     found = await core.agents.skills_for(job.request.agent, job.run.owner)
     return SelectedSkills(found, NO_ACCESS.terms if job.settings.requires_skill_contract else None)
 

@@ -94,6 +94,7 @@ class RunServices:
 
     async def resolve_settings(self, owner: str) -> ResolvedSettings:
         await self._core.saved_models.refresh()
+        await self._core.shares.refresh(owner)  # agents that are shared with the owner
         config = self._core.source.refresh().config
         return ResolvedSettings(
             timeout_s=config.runs.timeout_seconds,

@@ -134,5 +134,5 @@ class SkillTestService:
             return SkillTestResults((), ())
         if self._process.is_busy:
             raise Conflict("tests of a skill are running already; try again when they are done")
-        output, problem = await self._process.run_all(skill.folder, is_custom=skill.category == "custom")
+        output, problem = await self._process.run_all(skill.folder, is_custom=skill.category != "public")
         return SkillTestResults((), [problem]) if problem else parse_results(output)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import Protocol
 from uuid import uuid4
 
 from deerflow.config.loader.files import O_CLOEXEC, O_NOFOLLOW, O_NONBLOCK, lock_folder
@@ -181,26 +182,40 @@ class SkillPackage:
     files: tuple[PackageFile, ...]
 
 
+class SkillShares(Protocol):
+    """Skills that others share with people."""
+
+    async def refresh(self, user_id: str) -> object:
+        """Read what others share with a person, for the index."""
+        ...
+
+    async def accept_skill(self, user_id: str, address: str, *, accepted: bool) -> None:
+        """Switch a shared skill on or off for a person, or raise `NotFound`."""
+        ...
+
+
 class SkillCatalog:
     """Catalog of the skills of each user."""
 
-    def __init__(self, index: SkillIndex, home: Path, set_enabled: SetEnabled) -> None:
+    def __init__(self, index: SkillIndex, home: Path, set_enabled: SetEnabled, shares: SkillShares) -> None:
         self.index = index
         self._home = home
         self._set_builtin_enabled = set_enabled
+        self._shares = shares
 
     async def list(self, owner: str) -> SkillSet:
         """Return all skills of a user, and the folders that were rejected."""
+        await self._shares.refresh(owner)
         return await self.index.load(owner)
 
     async def find(self, owner: str, name: str) -> Skill:
-        """Return the skill with the given name.
+        """Return the skill with the given name; the address of a shared skill is accepted, too.
 
         Raises:
             NotFound: There is no such skill.
         """
-        skill = (await self.index.load(owner)).skills.get(name)
-        if skill is None:
+        skill = (await self.list(owner)).skills.get(name.partition("@")[0])
+        if skill is None or ("@" in name and (skill.share is None or skill.share.address != name)):
             raise NotFound(f"skill not found: {name!r}")
         return skill
 
@@ -222,7 +237,9 @@ class SkillCatalog:
             ConfigError: The setting cannot be saved.
         """
         skill = await self.find(owner, name)
-        if not skill.editable:
+        if skill.share is not None:
+            await self._shares.accept_skill(owner, skill.share.address, accepted=enabled)
+        elif not skill.editable:
             await asyncio.to_thread(self._set_builtin_enabled, name, enabled)
         else:
             await asyncio.to_thread(write_switch, custom_root(self._home, owner), name, enabled=enabled)
@@ -231,7 +248,7 @@ class SkillCatalog:
     async def reload(self, owner: str) -> SkillSet:
         """Read all folders again. Needed on file systems that do not report changes."""
         self.index.reload()
-        return await self.index.load(owner)
+        return await self.list(owner)
 
 
 def read_package(skill: Skill) -> SkillPackage:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from deerflow.domain.errors import SkillInvalid
+from deerflow.domain.identity import SharedThing
 from deerflow.domain.skills import SkillMetadata
 from deerflow.skills.contract import Contract
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
 
 SKILLS_FOLDER = "/mnt/skills"
-Category = Literal["public", "custom"]
+Category = Literal["public", "custom", "shared"]
+"""`shared`: custom skills of other people, in one folder for each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class Skill:
     enabled: bool = True
     is_shared: bool = False
     """True for skills in the project folder, which belong to all users and cannot be changed by them."""
+    share: SharedThing | None = None
+    """Owner and access of a skill that another person shares."""
     contract: Contract | None = None
     """Parsed skill.toml, or None."""
     fields: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -90,6 +94,11 @@ class SkillSet:
     rejected: tuple[RejectedSkill, ...] = ()
     version: str = ""
     """Hash of all skills and their files."""
+
+    @property
+    def own(self) -> tuple[Skill, ...]:
+        """Return the skills without those of other people."""
+        return tuple(skill for skill in self.skills.values() if skill.share is None)
 
     @property
     def enabled(self) -> tuple[Skill, ...]:

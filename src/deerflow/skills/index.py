@@ -9,12 +9,13 @@ import struct
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
 from deerflow.config.sections.base import Settings
+from deerflow.domain.identity import FindShared, SharedThing, share_nothing
 from deerflow.skills.folders import DiscoveredSkills, compute_fingerprint, custom_root, find_skills
 from deerflow.skills.format import Category, RejectedSkill, Skill, SkillSet
 
@@ -127,17 +128,19 @@ class SkillIndex:
         watcher: FolderWatcher | None = None,
         on_custom_read: Callable[[Path], object] = str,
         project_root: Path | None = None,
+        find_shared: FindShared = share_nothing,
     ) -> None:
         """Create an index. Without a `watcher`, folders are compared on each read.
 
         `on_custom_read` is called with the custom root of each user after it was scanned. The folders `public` and
-        `custom` in `project_root` hold skills for all users.
+        `custom` in `project_root` hold skills for all users. `find_shared` tells which skills of others a user has.
         """
         self._builtin_root = builtin_root
         self._home = home
         self._switches = switches or Settings(lambda: MappingProxyType({}))
         self._watcher = watcher
         self._on_custom_read = on_custom_read
+        self._find_shared = find_shared
         self._project_roots = find_project_roots(project_root, builtin_root) if project_root is not None else {}
         self._scans: dict[Path, CachedScan] = {}
         self._sets: dict[str, tuple[tuple[object, ...], SkillSet]] = {}
@@ -149,20 +152,21 @@ class SkillIndex:
     def get_cached(self, owner: str) -> SkillSet | None:
         """Return the skills of `owner` if no folder must be read, else None. Takes some microseconds."""
         self._poll_changes()
-        discovered = []
-        for root in self._roots(owner):
+        discovered, shared = {}, self._shared_skills(owner)
+        for root in self._roots(owner, shared):
             known = self._scans.get(root)
             if known is None or not known.is_watched or not self._is_current(root, known):
                 return None
-            discovered.append(known.discovered)
-        return self._merge(owner, discovered)
+            discovered[root] = known.discovered
+        return self._merge(owner, discovered, shared)
 
     def read(self, owner: str) -> SkillSet:
         """Return the current skills of `owner`. Reads changed folders, so it blocks."""
         with self._scan_lock:
             self._poll_changes()
-            discovered = [self._read(root, category) for root, category in self._roots(owner).items()]
-        return self._merge(owner, discovered)
+            shared = self._shared_skills(owner)
+            discovered = {root: self._read(root, category) for root, category in self._roots(owner, shared).items()}
+        return self._merge(owner, discovered, shared)
 
     async def load(self, owner: str) -> SkillSet:
         """Return the current skills of `owner`."""
@@ -178,8 +182,13 @@ class SkillIndex:
         if self._watcher is not None:
             self._watcher.close()
 
-    def _roots(self, owner: str) -> dict[Path, Category]:
-        return {self._builtin_root: "public", **self._project_roots, custom_root(self._home, owner): "custom"}
+    def _shared_skills(self, owner: str) -> tuple[SharedThing, ...]:
+        return tuple(each for each in self._find_shared(owner) if each.kind == "skill")
+
+    def _roots(self, owner: str, shared: Sequence[SharedThing]) -> dict[Path, Category]:
+        others: dict[Path, Category] = {custom_root(self._home, each.owner): "custom" for each in shared}
+        own: dict[Path, Category] = {self._builtin_root: "public", **self._project_roots}
+        return {**others, **own, custom_root(self._home, owner): "custom"}
 
     def _poll_changes(self) -> None:
         if self._watcher is not None:
@@ -220,14 +229,19 @@ class SkillIndex:
     def _watch_folder(self, folder: Path, root: Path) -> bool:
         return self._watcher is None or self._watcher.watch(folder, root)
 
-    def _merge(self, owner: str, discovered: list[DiscoveredSkills]) -> SkillSet:
+    def _merge(
+        self, owner: str, discovered: Mapping[Path, DiscoveredSkills], shared: tuple[SharedThing, ...]
+    ) -> SkillSet:
         switches = self._switches.current
-        key = (*discovered, tuple(sorted(switches.items())))
+        key = (*discovered.values(), shared, tuple(sorted(switches.items())))
         known = self._sets.get(owner)
         if known is None or known[0] != key:
             while len(self._sets) >= MAX_CACHED:
                 self._sets.pop(next(iter(self._sets)))
-            known = self._sets[owner] = key, merge_scans(discovered, switches)
+            others = {custom_root(self._home, each.owner): each.owner for each in shared}
+            own = merge_scans([found for root, found in discovered.items() if root not in others], switches)
+            scans = {person: discovered[root] for root, person in others.items()}
+            known = self._sets[owner] = key, add_shared_skills(own, scans, shared)
         return known[1]
 
 
@@ -256,6 +270,27 @@ def merge_scans(discovered: Iterable[DiscoveredSkills], switches: Mapping[str, b
             rejected.append(RejectedSkill(skill.category, str(skill.relative), reason))
             del skills[skill.name]
         skills |= own
+    ordered = {name: skills[name] for name in sorted(skills)}
+    return SkillSet(MappingProxyType(ordered), tuple(rejected), compute_version(ordered.values(), rejected))
+
+
+def add_shared_skills(own: SkillSet, scans: Mapping[str, DiscoveredSkills], shared: Sequence[SharedThing]) -> SkillSet:
+    """Add the skills that others share. They never replace a skill of the same name: a shared one is rejected then."""
+    if not shared:
+        return own
+    skills, rejected = dict(own.skills), list(own.rejected)
+    for share in shared:
+        skill = next((each for each in scans[share.owner].skills if each.name == share.name), None)
+        if skill is None:
+            continue  # deleted, or invalid
+        folder = PurePosixPath(share.owner) / skill.relative
+        skill = replace(skill, category="shared", relative=folder, share=share, enabled=share.is_accepted)
+        if (other := skills.get(skill.name)) is not None:
+            whose = f"that {other.share.shared_by} shares" if other.share else "of yours, or of this server"
+            reason = f"hidden by the skill {skill.name!r} {whose}; this one is shared by {share.shared_by}"
+            rejected.append(RejectedSkill("shared", str(folder), reason))
+        else:
+            skills[skill.name] = skill
     ordered = {name: skills[name] for name in sorted(skills)}
     return SkillSet(MappingProxyType(ordered), tuple(rejected), compute_version(ordered.values(), rejected))
 

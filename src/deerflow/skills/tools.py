@@ -29,8 +29,7 @@ async def describe_skill(name: str, runtime: ToolRuntime[RunContext]) -> str:
     skill = skills.find(name.strip()) if skills is not None else None
     if skill is None:
         return f"Error: there is no skill {name!r}; use a name from the list of skills."
-    label = "[custom, editable]" if skill.editable else "[built-in]"
-    return f"{skill.name} {label}\n{skill.description}\n\nTo use it, read {skill.location}"
+    return f"{skill.name} {skill.mark}\n{skill.description}\n\nTo use it, read {skill.location}"
 
 
 SKILL_MANAGE = "skill_manage"

@@ -10,7 +10,7 @@ from deerflow.domain.threads import ThreadRecord
 TeamRole = Literal["owner", "member"]
 Access = Literal["read", "write"]
 """Rights of a grant; write includes read."""
-ResourceKind = Literal["thread"]
+ResourceKind = Literal["thread", "agent", "skill"]
 MAX_NAME_CHARS = 100
 NO_ACCOUNTS = "sharing with people needs accounts; create the first one with `deerflow users add`"
 
@@ -38,7 +38,7 @@ class TeamMember:
 
 @dataclass(frozen=True, slots=True)
 class SharedResource:
-    """Thing that its owner may share: a thread by its id."""
+    """Thing that its owner may share: a thread by its id, an agent or a skill by its name."""
 
     owner: str
     kind: ResourceKind

@@ -21,11 +21,12 @@ from sqlalchemy import (
 )
 
 from deerflow.domain.errors import Conflict, Forbidden, NotFound
-from deerflow.domain.identity import DELETED_OWNER, new_id
+from deerflow.domain.identity import DELETED_OWNER, SharedThing, new_id
 from deerflow.domain.runs import RunRecord
 from deerflow.persistence.queries.runs import select_runs
 from deerflow.persistence.queries.threads import LATEST_RUN_STATUS, WAITS_FOR, build_thread_record, find_thread
-from deerflow.persistence.tables import ACTIVE, accounts, grants, runs, team_members, teams, threads
+from deerflow.persistence.tables import ACTIVE, accepted_skills, accounts, grants, runs, team_members, teams, threads
+from deerflow.persistence.tables.runs import insert_or_ignore
 from deerflow.teams.model import (
     NO_ACCOUNTS,
     Access,
@@ -114,6 +115,7 @@ def delete_team(connection: Connection, team_id: str, user_id: str, *, is_admin:
     """Delete a team with what was shared with it; raises what `find_managed_team` does."""
     find_managed_team(connection, team_id, user_id, is_admin=is_admin)
     connection.execute(delete(teams).where(teams.c.team_id == team_id))
+    end_acceptances(connection)
 
 
 def list_members(connection: Connection, team_id: str, user_id: str, *, is_admin: bool) -> Sequence[TeamMember]:
@@ -174,9 +176,10 @@ def remove_member(connection: Connection, team_id: str, user_id: str, member: st
     check_other_owner(known, member, None)
     connection.execute(delete(team_members).where(match_member(team_id, member)))
     connection.execute(delete(grants).where(grants.c.team_id == team_id, grants.c.owner == member))
+    end_acceptances(connection)
 
 
-def match_member(team_id: str, user_id: str) -> ColumnElement[bool]:
+def match_member(team_id: ColumnElement[str] | str, user_id: ColumnElement[str] | str) -> ColumnElement[bool]:
     """Return the condition that matches a member."""
     return and_(team_members.c.team_id == team_id, team_members.c.user_id == user_id)
 
@@ -273,6 +276,13 @@ def delete_grant(connection: Connection, resource: SharedResource, grant_id: str
     owned = match_resource(resource) & (grants.c.grant_id == grant_id)
     if connection.execute(delete(grants).where(owned)).rowcount != 1:
         raise NotFound(f"no grant {grant_id!r}")
+    end_acceptances(connection)
+
+
+def end_grants(connection: Connection, resource: SharedResource) -> None:
+    """End the grants of a thing that is deleted, or that is new and has the name of a deleted one."""
+    connection.execute(delete(grants).where(match_resource(resource)))
+    end_acceptances(connection)
 
 
 def match_grantee(user_id: ColumnElement[str] | str) -> ColumnElement[bool]:
@@ -312,6 +322,47 @@ def list_shared_threads(connection: Connection, user_id: str) -> Sequence[Shared
         access, shared_by = fields.pop("access"), fields.pop("shared_by")
         found.setdefault(row.thread_id, SharedThreadEntry(build_thread_record(fields), access, shared_by))
     return list(found.values())
+
+
+def list_shared_things(connection: Connection, user_id: str) -> Sequence[SharedThing]:
+    """Return the agents and skills that others share with a person, by name; the strongest of several rights counts."""
+    other, name = grants.alias(), grants.c.resource.label("name")
+    same = (other.c.owner == grants.c.owner, other.c.kind == grants.c.kind, other.c.resource == grants.c.resource)
+    editors = select(other.c.grant_id).where(*same, other.c.access == "write")
+    editors = editors.where(func.coalesce(other.c.user_id, "") != user_id).correlate(grants)
+    accepted = select(accepted_skills.c.name).where(
+        accepted_skills.c.user_id == user_id, accepted_skills.c.owner == grants.c.owner
+    )
+    accepted = accepted.where(accepted_skills.c.name == grants.c.resource, grants.c.kind == "skill").correlate(grants)
+    columns = (grants.c.owner, grants.c.kind, name, grants.c.access, accounts.c.email.label("shared_by"))
+    query = select(*columns, editors.exists().label("has_editors"), accepted.exists().label("is_accepted"))
+    query = query.select_from(grants.join(accounts, accounts.c.user_id == grants.c.owner))
+    query = query.where(grants.c.kind != "thread", grants.c.owner != user_id, match_grantee(user_id))
+    found: dict[tuple[str, str], SharedThing] = {}
+    for row in connection.execute(query.order_by(name, grants.c.owner, STRENGTH.desc())):
+        thing = SharedThing(**row._mapping)
+        found.setdefault((thing.kind, thing.address), thing)
+    return list(found.values())
+
+
+def accept_skill(connection: Connection, user_id: str, thing: SharedThing, *, accepted: bool) -> None:
+    """Switch a shared skill on or off for a person."""
+    row = {"user_id": user_id, "owner": thing.owner, "name": thing.name}
+    if accepted:
+        insert_or_ignore(connection, accepted_skills, row)
+    else:
+        same = (accepted_skills.c[column] == value for column, value in row.items())
+        connection.execute(delete(accepted_skills).where(*same))
+
+
+def end_acceptances(connection: Connection) -> None:
+    """Forget that people have switched on skills that are no longer shared with them."""
+    person = accepted_skills.c.user_id
+    member = select(team_members.c.team_id).where(match_member(grants.c.team_id, person))
+    is_grantee = or_(grants.c.user_id == person, member.correlate(grants, accepted_skills).exists())
+    shared = select(grants.c.grant_id).where(grants.c.kind == "skill", grants.c.owner == accepted_skills.c.owner)
+    shared = shared.where(grants.c.resource == accepted_skills.c.name, is_grantee)
+    connection.execute(delete(accepted_skills).where(~shared.correlate(accepted_skills).exists()))
 
 
 def list_started_runs(connection: Connection, user_id: str) -> Sequence[RunRecord]:

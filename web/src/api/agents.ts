@@ -5,7 +5,13 @@ import type { Schemas } from "@/api/wire";
 
 export type Agent = Required<
   Pick<Schemas["Agent"], "name" | "description" | "model" | "tool_groups" | "skills" | "starters" | "soul">
->;
+> &
+  Partial<Pick<Schemas["AgentInfo"], "shared_by" | "access" | "has_editors">>;
+
+/** Name that its owner has given an agent; that of another person has the owner's id after an `@`. */
+export function agentTitle(name: string): string {
+  return name.replace(/@.*$/, "");
+}
 
 export interface AgentsApi {
   agents(): Promise<readonly Agent[]>;
@@ -28,7 +34,8 @@ export function agentsApi(fetch: Fetch): AgentsApi {
       return (await requestJson<{ available: boolean }>(fetch, `/api/agents/check?${query}`)).available;
     },
     createAgent: (agent) => requestJson(fetch, "/api/agents", jsonBody(agent)),
-    updateAgent: (agent) => requestJson(fetch, place(agent.name), jsonBody(agent, "PUT")),
+    updateAgent: ({ shared_by: _by, access: _access, has_editors: _editors, ...agent }) =>
+      requestJson(fetch, place(agent.name), jsonBody(agent, "PUT")),
     async deleteAgent(name) {
       await request(fetch, place(name), { method: "DELETE" });
     },

@@ -37,6 +37,10 @@ export interface components {
       readonly reason: string | null;
     };
     readonly Agent: {
+      readonly shared_by?: string | null;
+      readonly access?: ("read" | "write") | null;
+      /** @default false */
+      readonly has_editors?: boolean;
       /** @default */
       readonly description?: string;
       readonly model?: string | null;
@@ -53,6 +57,10 @@ export interface components {
       readonly soul?: string;
     };
     readonly AgentChanges: {
+      readonly shared_by?: string | null;
+      readonly access?: ("read" | "write") | null;
+      /** @default false */
+      readonly has_editors?: boolean;
       /** @default */
       readonly description?: string;
       readonly model?: string | null;
@@ -68,12 +76,32 @@ export interface components {
       /** @default */
       readonly soul?: string;
     };
+    readonly AgentInfo: {
+      readonly shared_by?: string | null;
+      readonly access?: ("read" | "write") | null;
+      /** @default false */
+      readonly has_editors?: boolean;
+      /** @default */
+      readonly description?: string;
+      readonly model?: string | null;
+      readonly tool_groups?: (readonly string[]) | null;
+      readonly skills?: (readonly string[]) | null;
+      /** @default {} */
+      readonly model_settings?: components["schemas"]["AgentModelSettings"];
+      readonly thinking_enabled?: boolean | null;
+      readonly reasoning_effort?: ("none" | "minimal" | "low" | "medium" | "high" | "xhigh") | null;
+      /** @default [] */
+      readonly starters?: readonly string[];
+      readonly name: string;
+      /** @default */
+      readonly soul?: string;
+    };
     readonly AgentModelSettings: {
       readonly temperature?: number | null;
       readonly max_tokens?: number | null;
     };
     readonly Agents: {
-      readonly agents: readonly components["schemas"]["Agent"][];
+      readonly agents: readonly components["schemas"]["AgentInfo"][];
     };
     readonly AllTools: {
       readonly tools: readonly components["schemas"]["ToolInfo"][];
@@ -1459,7 +1487,7 @@ export interface components {
     };
     readonly RefusedSkill: {
       /** @enum {string} */
-      readonly category: "public" | "custom";
+      readonly category: "public" | "custom" | "shared";
       readonly path: string;
       readonly reason: string;
     };
@@ -1767,6 +1795,23 @@ export interface components {
       readonly data: readonly components["schemas"]["SharedMessage"][];
       readonly before: string | null;
     };
+    readonly SharedSkillInfo: {
+      readonly name: string;
+      readonly address: string;
+      /** @enum {string} */
+      readonly access: "read" | "write";
+      readonly shared_by: string;
+      readonly has_editors: boolean;
+      readonly is_accepted: boolean;
+    };
+    readonly SharedThingInfo: {
+      readonly name: string;
+      readonly address: string;
+      /** @enum {string} */
+      readonly access: "read" | "write";
+      readonly shared_by: string;
+      readonly has_editors: boolean;
+    };
     readonly SharedThread: {
       readonly title: string | null;
       /** Format: date-time */
@@ -1782,6 +1827,8 @@ export interface components {
     };
     readonly SharedWithMe: {
       readonly threads: readonly components["schemas"]["SharedThreadInfo"][];
+      readonly agents: readonly components["schemas"]["SharedThingInfo"][];
+      readonly skills: readonly components["schemas"]["SharedSkillInfo"][];
     };
     readonly SheetPreview: {
       readonly name: string;
@@ -1813,13 +1860,18 @@ export interface components {
       readonly scanner: components["schemas"]["Verdict"];
     };
     readonly SkillDetails: {
+      readonly shared_by?: string | null;
+      readonly access?: ("read" | "write") | null;
+      /** @default false */
+      readonly has_editors?: boolean;
       readonly name: string;
       readonly description: string;
       readonly license: string | null;
       /** @enum {string} */
-      readonly category: "public" | "custom";
+      readonly category: "public" | "custom" | "shared";
       readonly enabled: boolean;
       readonly editable: boolean;
+      readonly address?: string | null;
       readonly location: string;
       readonly allowed_tools: (readonly string[]) | null;
       readonly fields: {
@@ -1843,13 +1895,18 @@ export interface components {
       readonly folder?: string | null;
     };
     readonly SkillSummary: {
+      readonly shared_by?: string | null;
+      readonly access?: ("read" | "write") | null;
+      /** @default false */
+      readonly has_editors?: boolean;
       readonly name: string;
       readonly description: string;
       readonly license: string | null;
       /** @enum {string} */
-      readonly category: "public" | "custom";
+      readonly category: "public" | "custom" | "shared";
       readonly enabled: boolean;
       readonly editable: boolean;
+      readonly address?: string | null;
       readonly location: string;
       readonly allowed_tools: (readonly string[]) | null;
     };

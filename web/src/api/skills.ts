@@ -3,7 +3,10 @@
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
 import type { Schemas, WireThread } from "@/api/wire";
 
-export type Skill = Omit<Schemas["SkillSummary"], "location" | "allowed_tools">;
+type SharedFields = "address" | "shared_by" | "access" | "has_editors";
+
+export type Skill = Omit<Schemas["SkillSummary"], "location" | "allowed_tools" | SharedFields> &
+  Partial<Pick<Schemas["SkillSummary"], SharedFields>>;
 
 /** A folder that failed to load as a skill. */
 export type RefusedSkill = Schemas["RefusedSkill"];

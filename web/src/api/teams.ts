@@ -1,4 +1,4 @@
-/** Teams, and threads that are shared with people and teams. */
+/** Teams, and what is shared with people and teams: threads, agents and skills. */
 
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
 import type { Schemas } from "@/api/wire";
@@ -12,6 +12,14 @@ export type SharedThreadInfo = Schemas["SharedThreadInfo"];
 
 /** Person by address, or team by id. */
 export type Grantee = { readonly email: string } | { readonly team_id: string };
+
+/** Thread by its id, or an own agent or skill by its name. */
+export interface Shareable {
+  readonly kind: "thread" | "agent" | "skill";
+  readonly id: string;
+}
+
+export type SharedWithMe = Schemas["SharedWithMe"];
 
 export type TeamsApi = ReturnType<typeof teamsApi>;
 
@@ -29,13 +37,11 @@ export function teamsApi(fetch: Fetch) {
       requestJson<TeamMember>(fetch, `${teamOf(id)}/members`, jsonBody({ email, role })),
     removeMember: (id: string, userId: string) =>
       remove(`${teamOf(id)}/members/${encodeURIComponent(userId)}`),
-    grants: (threadId: string) => requestJson<Grant[]>(fetch, grantsOf(threadId)),
-    putGrant: (threadId: string, to: Grantee, access: Access) =>
-      requestJson<Grant>(fetch, grantsOf(threadId), jsonBody({ ...to, access })),
-    revoke: (threadId: string, grantId: string) =>
-      remove(`${grantsOf(threadId)}/${encodeURIComponent(grantId)}`),
-    sharedThreads: async () =>
-      (await requestJson<Schemas["SharedWithMe"]>(fetch, "/api/shared-with-me")).threads,
+    grants: (of: Shareable) => requestJson<Grant[]>(fetch, grantsOf(of)),
+    putGrant: (of: Shareable, to: Grantee, access: Access) =>
+      requestJson<Grant>(fetch, grantsOf(of), jsonBody({ ...to, access })),
+    revoke: (of: Shareable, grantId: string) => remove(`${grantsOf(of)}/${encodeURIComponent(grantId)}`),
+    sharedWithMe: () => requestJson<SharedWithMe>(fetch, "/api/shared-with-me"),
   };
 }
 
@@ -43,6 +49,8 @@ function teamOf(id: string): string {
   return `/api/teams/${encodeURIComponent(id)}`;
 }
 
-function grantsOf(threadId: string): string {
-  return `/api/threads/${encodeURIComponent(threadId)}/grants`;
+const PLACES = { thread: "threads", agent: "agents", skill: "skills/custom" } as const;
+
+function grantsOf({ kind, id }: Shareable): string {
+  return `/api/${PLACES[kind]}/${encodeURIComponent(id)}/grants`;
 }

@@ -8,8 +8,22 @@ const ROLES = { owner: "Owner", member: "Member" };
 
 export const teamStringsEn = {
   people: "People and teams",
-  peopleHint:
-    "People who can write start runs at their own cost. They see the files of the thread and its project, and your skills.",
+  shareHints: {
+    thread:
+      "People who can write start runs at their own cost. They see the files of the thread and its project, and your skills.",
+    agent:
+      "Others use the agent in their own threads, at their own cost. People who can write also change it.",
+    skill: "Others use the skill after they have switched it on. People who can write also edit its files.",
+  },
+  agent: "Agent",
+  skill: "Skill",
+  off: "Off",
+  hasEditors: "Others can change it",
+  agentNote: "Runs with it use your models, memory, skills and logins.",
+  skillNote: "It runs with your rights. Read it before you switch it on.",
+  readOnly: (email: string) => `${email} shares this thread with you for reading only.`,
+  noAccounts: "Teams need accounts. This server has none yet.",
+  noAccountsGuide: "How to add people",
   with: "Share with",
   person: "A person",
   email: "E-mail address",
@@ -23,7 +37,7 @@ export const teamStringsEn = {
   sharedWithMe: "Shared with me",
   sharedBy: (email: string) => `Shared by ${email}`,
   teams: "Teams",
-  teamsHint: "Share threads with several people at once.",
+  teamsHint: "Share threads, agents and skills with several people at once.",
   noTeams: "You are in no team.",
   name: "Name of the team",
   create: "Create team",
@@ -45,7 +59,20 @@ const ROLES_ZH: typeof ROLES = { owner: "所有者", member: "成员" };
 
 export const teamStringsZh: typeof teamStringsEn = {
   people: "人员和团队",
-  peopleHint: "可编辑的人自行承担运行费用，并能看到此会话及其项目的文件，以及你的技能。",
+  shareHints: {
+    thread: "可编辑的人自行承担运行费用，并能看到此会话及其项目的文件，以及你的技能。",
+    agent: "其他人在自己的会话中使用此智能体，费用由他们承担。可编辑的人还能修改它。",
+    skill: "其他人启用后即可使用此技能。可编辑的人还能修改其文件。",
+  },
+  agent: "智能体",
+  skill: "技能",
+  off: "未启用",
+  hasEditors: "其他人也能修改",
+  agentNote: "使用它的运行会用到你的模型、记忆、技能和登录。",
+  skillNote: "它以你的权限运行。启用前请先阅读内容。",
+  readOnly: (email) => `${email} 与你共享了此会话，你只能查看。`,
+  noAccounts: "团队需要账户。此服务器还没有账户。",
+  noAccountsGuide: "如何添加用户",
   with: "共享给",
   person: "个人",
   email: "邮箱地址",
@@ -59,7 +86,7 @@ export const teamStringsZh: typeof teamStringsEn = {
   sharedWithMe: "与我共享",
   sharedBy: (email) => `由 ${email} 共享`,
   teams: "团队",
-  teamsHint: "一次与多人共享会话。",
+  teamsHint: "一次与多人共享会话、智能体和技能。",
   noTeams: "你不在任何团队中。",
   name: "团队名称",
   create: "创建团队",

@@ -4,6 +4,8 @@ import { type QueryClient, QueryClientProvider, useQuery } from "@tanstack/react
 import { createContext, type ReactNode, use } from "react";
 import type { Feature, Server } from "@/api/server";
 
+export type { Access, Grant, Grantee, Shareable } from "@/api/teams";
+
 interface Props {
   readonly server: Server;
   readonly queries: QueryClient;

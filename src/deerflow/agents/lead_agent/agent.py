@@ -267,7 +267,7 @@ class LeadAgent:
         tools = given.names
         return PromptParts(
             computer=self.settings.computer if "bash" in tools else None,
-            name=self.custom.name if self.custom else PromptParts().name,
+            name=self.custom.title if self.custom else PromptParts().name,
             new_agent=self.spec.agent_name if self.spec.is_bootstrap else None,
             soul=self.custom.soul if self.custom else "",
             updates_itself=self.custom is not None,

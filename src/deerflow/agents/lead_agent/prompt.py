@@ -177,8 +177,7 @@ def skill_list(skills: Sequence[SkillMetadata], folder: str) -> Iterator[str]:
 
 def skill_line(skill: SkillMetadata) -> str:
     """Return one line of the list of skills."""
-    mark = "[custom, editable]" if skill.editable else "[built-in]"
-    texts = {"name": skill.name, "description": f"{skill.description} {mark}", "location": skill.location}
+    texts = {"name": skill.name, "description": f"{skill.description} {skill.mark}", "location": skill.location}
     fields = (f"<{tag}>{escape(join_lines(text), quote=False)}</{tag}>" for tag, text in texts.items())
     return f"<skill>{''.join(fields)}</skill>"
 

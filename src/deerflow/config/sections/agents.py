@@ -11,9 +11,12 @@ from pydantic.types import JsonValue
 from deerflow.config.loader.document import KeyPath
 from deerflow.config.sections.base import Section, make_error, make_validation_error
 from deerflow.domain.errors import InvalidRequest
+from deerflow.domain.identity import SharedThing
 from deerflow.domain.runs import ReasoningEffort
 
 AGENT_NAME = re.compile(r"[A-Za-z0-9-]{1,64}")
+AGENT_ADDRESS = r"^[A-Za-z0-9-]+(@[A-Za-z0-9_-]{1,64})?$"
+"""Name of an agent; that of another person is followed by `@` and the id of its owner."""
 MAX_STARTERS = 6
 MAX_STARTER_CHARS = 500
 
@@ -56,6 +59,13 @@ class CustomAgent:
     soul: str = ""
     metadata: Mapping[str, JsonValue] = field(default_factory=dict, compare=False)
     """Data of clients of the LangGraph API; it does not change the agent."""
+    share: SharedThing | None = field(default=None, compare=False)
+    """Owner and access, if it is shared by another person; the name is an address then."""
+
+    @property
+    def title(self) -> str:
+        """Name that its owner has given it."""
+        return self.share.name if self.share else self.name
 
 
 def check_agent_name(name: str) -> str:

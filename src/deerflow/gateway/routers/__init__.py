@@ -277,7 +277,7 @@ def load_admin_messages() -> APIRouter:
 
 
 def load_teams() -> APIRouter:
-    """Import the router of /teams, /shared-with-me and /threads/*/grants."""
+    """Import the router of /teams, /shared-with-me and /grants of threads, agents and skills."""
     from deerflow.gateway.routers.teams import router
 
     return router

@@ -2,14 +2,15 @@
 
 import asyncio
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Literal, Self
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from deerflow.config.sections.agents import CustomAgent, CustomAgentConfig, check_agent_name
 from deerflow.domain.errors import ConfigError, InvalidRequest, NotFound
-from deerflow.gateway.dependencies import ConfigurationRoute, CurrentUser, HarnessDep
+from deerflow.domain.identity import SharedThing
+from deerflow.gateway.dependencies import ConfigurationRoute, CurrentUser, HarnessDep, refresh_shares
 from deerflow.gateway.examples import with_examples
 
 
@@ -19,10 +20,27 @@ class AgentRoute(ConfigurationRoute):
     kind = "configuration.agent"
 
 
-router = APIRouter(prefix="/agents", tags=["agents"], route_class=AgentRoute)
+router = APIRouter(prefix="/agents", tags=["agents"], route_class=AgentRoute, dependencies=[Depends(refresh_shares)])
 
 
-class Agent(CustomAgentConfig):
+class ShareFields(BaseModel):
+    """Fields of agents and skills that tell about another person who shares them."""
+
+    shared_by: str | None = None
+    """Address of the owner, if that is another person."""
+    access: Literal["read", "write"] | None = None
+    has_editors: bool = False
+    """Others than the owner and the current user can change it."""
+
+    def with_share(self, share: SharedThing | None) -> Self:
+        """Return the same with the owner and the access of a shared thing."""
+        if share is None:
+            return self
+        given = {name: getattr(share, name) for name in ("address", *ShareFields.model_fields)}
+        return self.model_copy(update={name: value for name, value in given.items() if name in type(self).model_fields})
+
+
+class Agent(CustomAgentConfig, ShareFields):
     """Custom agent."""
 
     model_config = ConfigDict(
@@ -34,23 +52,31 @@ class Agent(CustomAgentConfig):
     name: str
     soul: str = ""
 
-    @classmethod
-    def from_domain(cls, agent: CustomAgent) -> "Agent":
-        return cls(name=agent.name, soul=agent.soul, **dict(agent.config))
-
     def to_agent(self) -> CustomAgent:
         """Return the agent of the domain."""
-        return CustomAgent(self.name, CustomAgentConfig(**self.model_dump(exclude={"name", "soul"})), self.soul)
+        return CustomAgent(
+            self.name,
+            CustomAgentConfig(**self.model_dump(exclude={"name", "soul", *ShareFields.model_fields})),
+            self.soul,
+        )
+
+
+class AgentInfo(Agent):
+    """Custom agent. The name of an agent that another person shares is its address, `name@owner`."""
+
+    @classmethod
+    def from_domain(cls, agent: CustomAgent) -> "AgentInfo":
+        return cls(name=agent.name, soul=agent.soul, **dict(agent.config)).with_share(agent.share)
 
 
 class Agents(BaseModel):
     """Custom agents."""
 
-    agents: list[Agent]
+    agents: list[AgentInfo]
 
 
-class AgentChanges(CustomAgentConfig):
-    """Fields of an agent to update; omitted fields are kept."""
+class AgentChanges(CustomAgentConfig, ShareFields):
+    """Fields of an agent to update; omitted fields are kept. Those about another person are ignored."""
 
     model_config = ConfigDict(json_schema_extra=with_examples({"description": "Writes things up, briefly."}))
 
@@ -69,14 +95,15 @@ class NameCheck(BaseModel):
 async def list_agents(harness: HarnessDep, user: CurrentUser) -> Agents:
     """List custom agents, by name."""
     found = await asyncio.to_thread(harness.core.custom_agents.list, user.user_id)
-    return Agents(agents=[Agent.from_domain(agent) for agent in found])
+    return Agents(agents=[AgentInfo.from_domain(agent) for agent in found])
 
 
 @router.post("", status_code=201)
 async def create_agent(body: Agent, harness: HarnessDep, user: CurrentUser) -> Agent:
     """Create a custom agent."""
     await asyncio.to_thread(harness.core.custom_agents.create, user.user_id, body.to_agent())
-    return body
+    await harness.core.shares.end(user.user_id, "agent", body.name)  # the files of an earlier one may have been removed
+    return Agent(**body.model_dump(exclude=set(ShareFields.model_fields)))
 
 
 @router.get("/check")
@@ -94,22 +121,22 @@ async def check_name(
 
 
 @router.get("/{name}")
-async def get_agent(name: str, harness: HarnessDep, user: CurrentUser) -> Agent:
+async def get_agent(name: str, harness: HarnessDep, user: CurrentUser) -> AgentInfo:
     """Get a custom agent."""
-    return Agent.from_domain(await asyncio.to_thread(harness.core.custom_agents.load, user.user_id, name))
+    return AgentInfo.from_domain(await asyncio.to_thread(harness.core.custom_agents.load, user.user_id, name))
 
 
 @router.put("/{name}")
-async def update_agent(name: str, body: AgentChanges, harness: HarnessDep, user: CurrentUser) -> Agent:
+async def update_agent(name: str, body: AgentChanges, harness: HarnessDep, user: CurrentUser) -> AgentInfo:
     """Update a custom agent."""
     if body.name not in (None, name):
         raise InvalidRequest(f"agent {name!r} cannot be renamed to {body.name!r}; create a new one")
     custom_agents = harness.core.custom_agents
     agent = await asyncio.to_thread(custom_agents.load, user.user_id, name)
-    given = {key: getattr(body, key) for key in body.model_fields_set - {"name"}}
+    given = {key: getattr(body, key) for key in body.model_fields_set - {"name", *ShareFields.model_fields}}
     changed = replace(agent, soul=given.pop("soul", agent.soul), config=agent.config.model_copy(update=given))
     await asyncio.to_thread(custom_agents.update, user.user_id, changed)
-    return Agent.from_domain(changed)
+    return AgentInfo.from_domain(changed)
 
 
 @router.delete("/{name}", status_code=204)

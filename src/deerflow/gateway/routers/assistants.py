@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.types import JsonValue
 
@@ -14,12 +14,12 @@ from deerflow.config.sections.agents import AgentModelSettings, CustomAgent
 from deerflow.domain.errors import Conflict, InvalidRequest, NotFound
 from deerflow.domain.identity import Principal, new_id
 from deerflow.domain.runs import AgentSpec, ReasoningEffort
-from deerflow.gateway.dependencies import CurrentUser, HarnessDep
+from deerflow.gateway.dependencies import CurrentUser, HarnessDep, refresh_shares
 from deerflow.gateway.examples import with_examples
 from deerflow.gateway.schemas.runs import LEAD_AGENT, RunSettings
 from deerflow.harness import Harness
 
-router = APIRouter(prefix="/assistants", tags=["assistants"])
+router = APIRouter(prefix="/assistants", tags=["assistants"], dependencies=[Depends(refresh_shares)])
 
 LEAD = CustomAgent(LEAD_AGENT)
 

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Body, Depends, Query
 from starlette.responses import Response
 
 from deerflow.config.sections.agents import check_agent_name
+from deerflow.domain.identity import split_address
 from deerflow.domain.memory import Category, MemoryScope, MemoryState, SummaryKey
 from deerflow.domain.projects import project_scope
 from deerflow.gateway.dependencies import CurrentUser, HarnessDep
@@ -40,13 +41,16 @@ router = APIRouter(prefix="/memory", tags=["memory"])
 async def get_scope(
     harness: HarnessDep,
     user: CurrentUser,
-    agent: Annotated[str | None, Query(max_length=64, description="Memory of this custom agent.")] = None,
+    agent: Annotated[str | None, Query(max_length=129, description="Memory of this custom agent.")] = None,
     project: Annotated[str | None, Query(max_length=64, description="Memory of this project.")] = None,
 ) -> MemoryScope:
     """Return the requested memory: that of the user, of one of their agents, or of a project."""
     if project is not None:
         return project_scope(user.user_id, (await harness.resources.projects.get(project, user)).project_id)
-    if agent is not None:
+    if agent is not None and split_address(agent, user.user_id)[0] != user.user_id:
+        check_agent_name(agent.partition("@")[0])  # the person's own memory, which stays when the agent is gone
+    elif agent is not None:
+        agent = split_address(agent, user.user_id)[1]
         await asyncio.to_thread(harness.core.custom_agents.load, user.user_id, check_agent_name(agent))
     return MemoryScope(user.user_id, agent)
 

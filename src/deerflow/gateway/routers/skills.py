@@ -7,8 +7,16 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from deerflow.domain.errors import InvalidRequest
-from deerflow.gateway.dependencies import ConfigurationRoute, CurrentUser, HarnessDep
+from deerflow.gateway.dependencies import (
+    ConfigurationRoute,
+    CurrentUser,
+    HarnessDep,
+    OwnSkill,
+    SkillToRead,
+    SkillToWrite,
+)
 from deerflow.gateway.examples import NEW_SKILL, PACK, REVISION, SKILL, SKILL_TEXT, THREAD, with_examples
+from deerflow.gateway.routers.agents import ShareFields
 from deerflow.skills.authoring.download import SkillAddress
 from deerflow.skills.authoring.history import AuthorKind, ChangeAction, HistoryEntry, Verdict
 from deerflow.skills.authoring.install import (
@@ -35,7 +43,7 @@ class SkillRoute(ConfigurationRoute):
 router = APIRouter(prefix="/skills", tags=["skills"], route_class=SkillRoute)
 
 
-class SkillSummary(BaseModel):
+class SkillSummary(ShareFields):
     """Skill in a list."""
 
     name: str
@@ -45,6 +53,8 @@ class SkillSummary(BaseModel):
     enabled: bool
     editable: bool
     """It is a custom skill of the current user."""
+    address: str | None = None
+    """Unique name of a skill that another person shares: `name@owner`."""
     location: str
     """Path of its SKILL.md in the sandbox."""
     allowed_tools: list[str] | None
@@ -52,7 +62,7 @@ class SkillSummary(BaseModel):
 
     @classmethod
     def from_domain(cls, skill: Skill) -> "SkillSummary":
-        return cls.model_validate(skill, from_attributes=True)
+        return cls.model_validate(skill, from_attributes=True).with_share(skill.share)
 
 
 class RefusedSkill(BaseModel):
@@ -105,7 +115,6 @@ class SkillSwitch(BaseModel):
     """Skill to enable or disable."""
 
     model_config = ConfigDict(json_schema_extra=with_examples({"enabled": False}))
-
     enabled: bool
 
 
@@ -170,11 +179,9 @@ class InstalledSkill(BaseModel):
     scanner: Verdict
 
 
-class CustomFile(BaseModel):
+class CustomFile(SkillFile):
     """File of a custom skill."""
 
-    path: str
-    size: int
     sha256: str
 
 
@@ -279,7 +286,6 @@ class Rollback(BaseModel):
     """Change to undo; -1 is the last."""
 
     model_config = ConfigDict(json_schema_extra=with_examples({"history_index": -1}))
-
     history_index: int = Field(default=-1, ge=-(2**31), lt=2**31)
 
 
@@ -315,83 +321,80 @@ async def create_custom_skill(body: NewSkill, harness: HarnessDep, user: Current
 
 
 @custom_router.get("/custom/{name}")
-async def get_custom_skill(name: str, harness: HarnessDep, user: CurrentUser) -> CustomSkill:
+async def get_custom_skill(skill: SkillToRead, harness: HarnessDep) -> CustomSkill:
     """Get a custom skill."""
-    return CustomSkill.from_domain(await harness.resources.custom_skills.get(user.user_id, name))
+    return CustomSkill.from_domain(await harness.resources.custom_skills.get(*skill))
 
 
 @custom_router.put("/custom/{name}")
-async def edit_custom_skill(name: str, body: Edit, harness: HarnessDep, user: CurrentUser) -> CustomSkill:
+async def edit_custom_skill(skill: SkillToWrite, body: Edit, harness: HarnessDep) -> CustomSkill:
     """Replace the SKILL.md of a custom skill."""
     edit = harness.resources.custom_skills.edit
-    return CustomSkill.from_domain(await edit(user.user_id, name, body.content, PERSON, body.expected_sha256))
+    return CustomSkill.from_domain(await edit(*skill, body.content, PERSON, body.expected_sha256))
 
 
 @custom_router.get("/custom/{name}/update")
-async def check_skill_update(name: str, harness: HarnessDep, user: CurrentUser) -> SkillUpdateCheck:
+async def check_skill_update(skill: OwnSkill, harness: HarnessDep, user: CurrentUser) -> SkillUpdateCheck:
     """Download a skill again from its source and compare it with the installed files. Nothing is changed."""
     resources = harness.resources
-    if (await resources.custom_skills.get(user.user_id, name)).source is None:
+    if (await resources.custom_skills.get(*skill)).source is None:
         return SkillUpdateCheck(source=None, installed_revision=None, diff="")
-    found = await check_for_update(resources.custom_skills, resources.skill_downloader, user, name)
+    found = await check_for_update(resources.custom_skills, resources.skill_downloader, user, skill.name)
     return SkillUpdateCheck.model_validate(found, from_attributes=True)
 
 
 @custom_router.post("/custom/{name}/update")
 async def update_skill_from_source(
-    name: str, body: UpdateSkillFromSource, harness: HarnessDep, user: CurrentUser
+    skill: OwnSkill, body: UpdateSkillFromSource, harness: HarnessDep, user: CurrentUser
 ) -> InstalledSkill:
     """Replace a skill by the compared revision of its source, after a scan and a review by a model."""
     resources = harness.resources
-    updated = await update_from_source(resources.custom_skills, resources.skill_downloader, user, name, body.revision)
+    updated = await update_from_source(
+        resources.custom_skills, resources.skill_downloader, user, skill.name, body.revision
+    )
     return InstalledSkill(success=True, skill_name=updated.skill.name, message=updated.message, scanner=updated.verdict)
 
 
 @custom_router.delete("/custom/{name}", status_code=204)
-async def delete_custom_skill(name: str, harness: HarnessDep, user: CurrentUser) -> None:
+async def delete_custom_skill(skill: OwnSkill, harness: HarnessDep) -> None:
     """Delete a custom skill. A rollback restores it until its history is cleared."""
-    await harness.resources.custom_skills.delete(user.user_id, name, PERSON)
+    await harness.resources.custom_skills.delete(*skill, PERSON)
 
 
 @custom_router.get("/custom/{name}/files/{path:file}")
-async def get_custom_skill_file(name: str, path: str, harness: HarnessDep, user: CurrentUser) -> FileContent:
+async def get_custom_skill_file(skill: SkillToRead, path: str, harness: HarnessDep) -> FileContent:
     """Get a text file of a custom skill."""
-    found = await harness.resources.custom_skills.read_file(user.user_id, name, path)
+    found = await harness.resources.custom_skills.read_file(*skill, path)
     return FileContent(path=path, content=found.content, sha256=found.sha256)
 
 
 @custom_router.put("/custom/{name}/files/{path:file}")
-async def write_custom_skill_file(
-    name: str, path: str, body: Edit, harness: HarnessDep, user: CurrentUser
-) -> CustomSkill:
+async def write_custom_skill_file(skill: SkillToWrite, path: str, body: Edit, harness: HarnessDep) -> CustomSkill:
     """Write a file in references/, templates/, scripts/ or assets/ of a custom skill."""
-    custom_skills = harness.resources.custom_skills
-    written = await custom_skills.write_file(user.user_id, name, path, body.content, PERSON, body.expected_sha256)
-    return CustomSkill.from_domain(written)
+    write = harness.resources.custom_skills.write_file
+    return CustomSkill.from_domain(await write(*skill, path, body.content, PERSON, body.expected_sha256))
 
 
 @custom_router.delete("/custom/{name}/files/{path:file}")
-async def remove_custom_skill_file(name: str, path: str, harness: HarnessDep, user: CurrentUser) -> CustomSkill:
+async def remove_custom_skill_file(skill: SkillToWrite, path: str, harness: HarnessDep) -> CustomSkill:
     """Delete a file of a custom skill."""
-    return CustomSkill.from_domain(await harness.resources.custom_skills.remove_file(user.user_id, name, path, PERSON))
+    return CustomSkill.from_domain(await harness.resources.custom_skills.remove_file(*skill, path, PERSON))
 
 
 @custom_router.get("/custom/{name}/history")
-async def get_skill_history(name: str, harness: HarnessDep, user: CurrentUser) -> SkillHistory:
+async def get_skill_history(skill: SkillToRead, harness: HarnessDep) -> SkillHistory:
     """List the changes of a custom skill with diffs, also of a deleted skill."""
-    entries = await harness.resources.custom_skills.history(user.user_id, name)
+    entries = await harness.resources.custom_skills.history(*skill)
     return SkillHistory(history=[SkillChange.from_domain(index, entry) for index, entry in enumerate(entries)])
 
 
 @custom_router.delete("/custom/{name}/history", status_code=204)
-async def clear_skill_history(name: str, harness: HarnessDep, user: CurrentUser) -> None:
+async def clear_skill_history(skill: OwnSkill, harness: HarnessDep) -> None:
     """Clear the history of a custom skill. Deleted files can no longer be restored."""
-    await harness.resources.custom_skills.clear_history(user.user_id, name)
+    await harness.resources.custom_skills.clear_history(*skill)
 
 
 @custom_router.post("/custom/{name}/rollback")
-async def roll_back_skill(name: str, body: Rollback, harness: HarnessDep, user: CurrentUser) -> CustomSkill:
+async def roll_back_skill(skill: SkillToWrite, body: Rollback, harness: HarnessDep) -> CustomSkill:
     """Undo a change of a file, or an update or the deletion of the skill."""
-    return CustomSkill.from_domain(
-        await harness.resources.custom_skills.rollback(user.user_id, name, PERSON, body.history_index)
-    )
+    return CustomSkill.from_domain(await harness.resources.custom_skills.rollback(*skill, PERSON, body.history_index))

@@ -1,14 +1,15 @@
-"""Teams and grants: /teams, /shared-with-me and /threads/{thread_id}/grants."""
+"""Teams and grants: /teams, /shared-with-me, and /grants of threads, agents and skills."""
 
+import asyncio
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from deerflow.accounts.model import MAX_EMAIL_CHARS
 from deerflow.domain.errors import Conflict, NotFound
-from deerflow.gateway.dependencies import CurrentUser, HarnessDep, ThreadOwner
+from deerflow.gateway.dependencies import CurrentUser, HarnessDep, OwnSkill, ThreadOwner
 from deerflow.gateway.examples import with_examples
 from deerflow.gateway.routers.threads.threads import Thread
 from deerflow.harness import Harness
@@ -98,10 +99,33 @@ class SharedThreadInfo(BaseModel):
     shared_by: str
 
 
+class SharedThingInfo(BaseModel):
+    """Agent or skill that another person shares with you."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    name: str
+    address: str
+    """Unique name, `name@owner`; agents are used by it."""
+    access: Access
+    shared_by: str
+    has_editors: bool
+    """Others than its owner and you can change it."""
+
+
+class SharedSkillInfo(SharedThingInfo):
+    """Skill that another person shares with you."""
+
+    is_accepted: bool
+    """You have switched it on."""
+
+
 class SharedWithMe(BaseModel):
-    """Everything that is shared with you, by latest activity."""
+    """Everything that is shared with you: threads by latest activity, agents and skills by name."""
 
     threads: list[SharedThreadInfo]
+    agents: list[SharedThingInfo]
+    skills: list[SharedSkillInfo]
 
 
 @router.get("/teams", summary="List your teams")
@@ -156,13 +180,16 @@ async def remove_member(team_id: str, user_id: str, harness: HarnessDep, user: C
 
 @router.get("/shared-with-me", summary="List what is shared with you")
 async def list_shared_with_me(harness: HarnessDep, user: CurrentUser) -> SharedWithMe:
-    """List the threads that others share with you or your teams."""
+    """List the threads, agents and skills that others share with you or your teams."""
     found = await harness.resources.grants.list_shared_threads(user)
     threads = [
         SharedThreadInfo(thread=Thread.from_domain(each.thread), access=each.access, shared_by=each.shared_by)
         for each in found
     ]
-    return SharedWithMe(threads=threads)
+    things = await harness.core.shares.refresh(user.user_id)
+    agents = [SharedThingInfo.model_validate(each) for each in things if each.kind == "agent"]
+    skills = [SharedSkillInfo.model_validate(each) for each in things if each.kind == "skill"]
+    return SharedWithMe(threads=threads, agents=agents, skills=skills)
 
 
 @router.get("/threads/{thread_id}/grants", summary="List who a thread is shared with")
@@ -182,6 +209,59 @@ async def share_thread_with(thread_id: str, body: PutGrant, harness: HarnessDep,
 async def revoke_thread_grant(thread_id: str, grant_id: str, harness: HarnessDep, user: ThreadOwner) -> None:
     """Stop sharing a thread with a person or team; their open streams end."""
     await harness.resources.grants.revoke(SharedResource(user.user_id, "thread", thread_id), grant_id)
+
+
+async def find_own_agent(name: str, harness: HarnessDep, user: CurrentUser) -> SharedResource:
+    """Return the agent in the path. Only its owner may share it."""
+    owner, own = await harness.core.shares.resolve(user.user_id, "agent", name, "own")
+    await asyncio.to_thread(harness.core.custom_agents.check_own, owner, own)
+    return SharedResource(owner, "agent", own)
+
+
+async def find_own_skill(skill: OwnSkill, harness: HarnessDep) -> SharedResource:
+    """Return the skill in the path. Only its owner may share it."""
+    await harness.resources.custom_skills.get(*skill)
+    return SharedResource(skill.owner, "skill", skill.name)
+
+
+OwnAgentResource = Annotated[SharedResource, Depends(find_own_agent)]
+OwnSkillResource = Annotated[SharedResource, Depends(find_own_skill)]
+
+
+@router.get("/agents/{name}/grants", summary="List who an agent is shared with")
+async def list_agent_grants(agent: OwnAgentResource, harness: HarnessDep) -> list[GrantInfo]:
+    """List the people and teams that an agent is shared with."""
+    return await list_grants(harness, agent)
+
+
+@router.post("/agents/{name}/grants", summary="Share an agent with a person or team")
+async def share_agent_with(agent: OwnAgentResource, body: PutGrant, harness: HarnessDep) -> GrantInfo:
+    """Share an agent for use, or also for changes, or change the access."""
+    return await put_grant(harness, agent, body)
+
+
+@router.delete("/agents/{name}/grants/{grant_id}", status_code=204, summary="Stop sharing an agent")
+async def revoke_agent_grant(agent: OwnAgentResource, grant_id: str, harness: HarnessDep) -> None:
+    """Stop sharing an agent with a person or team; their next run with it is refused."""
+    await harness.resources.grants.revoke(agent, grant_id)
+
+
+@router.get("/skills/custom/{name}/grants", summary="List who a skill is shared with")
+async def list_skill_grants(skill: OwnSkillResource, harness: HarnessDep) -> list[GrantInfo]:
+    """List the people and teams that a skill is shared with."""
+    return await list_grants(harness, skill)
+
+
+@router.post("/skills/custom/{name}/grants", summary="Share a skill with a person or team")
+async def share_skill_with(skill: OwnSkillResource, body: PutGrant, harness: HarnessDep) -> GrantInfo:
+    """Share a skill for use, or also for changes, or change the access. Others have it after they switch it on."""
+    return await put_grant(harness, skill, body)
+
+
+@router.delete("/skills/custom/{name}/grants/{grant_id}", status_code=204, summary="Stop sharing a skill")
+async def revoke_skill_grant(skill: OwnSkillResource, grant_id: str, harness: HarnessDep) -> None:
+    """Stop sharing a skill with a person or team; their next run does not have it."""
+    await harness.resources.grants.revoke(skill, grant_id)
 
 
 async def list_grants(harness: Harness, resource: SharedResource) -> list[GrantInfo]:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from deerflow.config.sections.agents import AGENT_ADDRESS
 from deerflow.domain.errors import InvalidRequest
 from deerflow.domain.identity import Principal
 from deerflow.domain.runs import (
@@ -83,7 +84,7 @@ class RunSettings(BaseModel):
     is_plan_mode: bool = False
     subagent_enabled: bool = False
     max_concurrent_subagents: Annotated[int, Field(ge=1, le=4)] = 3
-    agent_name: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9-]+$")] = None
+    agent_name: Annotated[str | None, Field(pattern=AGENT_ADDRESS)] = None
     is_bootstrap: bool = False
     budget: RunBudget = RunBudget()
 

@@ -1,3 +1,12 @@
+CREATE TABLE accepted_skills (
+  user_id VARCHAR(64) NOT NULL,
+  owner VARCHAR(64) NOT NULL,
+  name VARCHAR(255) NOT NULL,
+  CONSTRAINT pk_accepted_skills PRIMARY KEY (user_id, owner, name),
+  CONSTRAINT fk_accepted_skills_user_id FOREIGN KEY(user_id) REFERENCES accounts (user_id) ON DELETE CASCADE,
+  CONSTRAINT fk_accepted_skills_owner FOREIGN KEY(owner) REFERENCES accounts (user_id) ON DELETE CASCADE
+);
+
 CREATE TABLE account_links (
   link_id VARCHAR(64) NOT NULL,
   user_id VARCHAR(64),
@@ -584,6 +593,8 @@ CREATE TABLE web_texts (
   CONSTRAINT pk_web_texts PRIMARY KEY (thread_id, text_hash),
   CONSTRAINT fk_web_texts_thread_id FOREIGN KEY(thread_id) REFERENCES threads (thread_id) ON DELETE CASCADE
 );
+
+CREATE INDEX ix_accepted_skills_owner ON accepted_skills (owner);
 
 CREATE UNIQUE INDEX ix_account_links_token_hash ON account_links (token_hash);
 

@@ -1,6 +1,7 @@
 """Tables of the database. A change here needs a migration; a test compares the two."""
 
 from deerflow.persistence.tables.accounts import (
+    accepted_skills,
     account_links,
     accounts,
     api_tokens,
@@ -75,6 +76,7 @@ __all__ = [
     "PlainText",
     "ROW_NUMBER",
     "UtcTime",
+    "accepted_skills",
     "account_links",
     "accounts",
     "api_tokens",

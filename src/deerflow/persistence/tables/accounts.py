@@ -153,6 +153,16 @@ grants = Table(
     Index("ix_grants_team_id", "team_id"),
 )
 
+# Skills of others (`owner`) that a person has switched on. A row ends with the access to the skill.
+accepted_skills = Table(
+    "accepted_skills",
+    metadata,
+    Column("user_id", String(64), ForeignKey("accounts.user_id", ondelete="CASCADE"), primary_key=True),
+    Column("owner", String(64), ForeignKey("accounts.user_id", ondelete="CASCADE"), primary_key=True),
+    Column("name", String(255), primary_key=True),
+    Index("ix_accepted_skills_owner", "owner"),
+)
+
 # Limits that an administrator has set for a person: those that are missing in `limits` are configured, null is none.
 user_quotas = Table(
     "user_quotas",

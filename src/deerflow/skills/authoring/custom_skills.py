@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import shutil
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +55,14 @@ class SkillTester(Protocol):
         ...
 
 
+EndShares = Callable[[str, str], Awaitable[None]]
+"""Stops sharing a skill with other people, by its owner and name."""
+
+
+async def keep_private(owner: str, name: str) -> None:
+    """Do nothing: there are no other people."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReviewPolicy:
     """Settings for checks of changes."""
@@ -86,6 +94,7 @@ class CustomSkillService:
     reviewer: SkillReviewer
     policy: Settings[ReviewPolicy] = Settings(ReviewPolicy)
     tester: SkillTester | None = None
+    end_shares: EndShares = keep_private
 
     async def list(self, owner: str) -> Sequence[StoredSkill]:
         """Return all custom skills."""
@@ -251,7 +260,9 @@ class CustomSkillService:
 
     async def delete(self, owner: str, name: str, author: Author) -> HistoryEntry:
         """Delete a skill. It can be restored until its history is cleared."""
-        return await asyncio.to_thread(self.store.delete, owner, name, author)
+        deleted = await asyncio.to_thread(self.store.delete, owner, name, author)
+        await self.end_shares(owner, name)
+        return deleted
 
     async def history(self, owner: str, name: str) -> Sequence[HistoryEntry]:
         """Return the changes of a skill, oldest first, even if it was deleted.

@@ -3,10 +3,14 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useParams } from "@tanstack/react-router";
 import { useState } from "react";
+import { type Agent, agentTitle } from "@/api/agents";
 import { AgentForm } from "@/features/agents/AgentForm";
 import { NEW } from "@/features/agents/AgentsPage";
+import { useAgentStrings } from "@/i18n/agents";
 import { useStrings } from "@/i18n/context";
+import { useTeamStrings } from "@/i18n/teams";
 import { PageFrame } from "@/layout/PageFrame";
+import { OwnerNote, ShareThingButton } from "@/layout/ShareThing";
 import { useActions } from "@/state/context";
 import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
@@ -24,6 +28,7 @@ const EMPTY = {
 
 export function AgentPage() {
   const strings = useStrings();
+  const words = useTeamStrings();
   const { name } = useParams({ from: "/agents/$name" });
   const server = useServer();
   const isNew = name === NEW;
@@ -34,8 +39,16 @@ export function AgentPage() {
   });
   return (
     <PageFrame
-      title={isNew ? strings.newAgent : name}
-      actions={!isNew && agent.isSuccess && <ChatButton name={name} />}
+      title={isNew ? strings.newAgent : agentTitle(name)}
+      actions={
+        !isNew &&
+        agent.isSuccess && (
+          <>
+            {!agent.data.shared_by && <ShareThingButton of={{ kind: "agent", id: name }} />}
+            <ChatButton name={name} />
+          </>
+        )
+      }
     >
       {isNew ? (
         <AgentForm key={NEW} agent={EMPTY} isNew />
@@ -45,11 +58,38 @@ export function AgentPage() {
         <ErrorState text={strings.agentMissing} onRetry={() => void agent.refetch()} />
       ) : (
         <>
-          <AgentForm key={name} agent={agent.data} isNew={false} />
-          <Deletion name={name} />
+          {agent.data.shared_by && (
+            <div className="mb-4 rounded-box bg-tint px-3 py-2">
+              <OwnerNote share={agent.data} hint={words.agentNote} />
+            </div>
+          )}
+          {agent.data.access === "read" ? (
+            <ReadAgent agent={agent.data} />
+          ) : (
+            <AgentForm key={name} agent={agent.data} isNew={false} />
+          )}
+          {!agent.data.shared_by && <Deletion name={name} />}
         </>
       )}
     </PageFrame>
+  );
+}
+
+/** Agent of another person, which the person may use only. */
+function ReadAgent({ agent: { description, soul } }: { agent: Agent }) {
+  const words = useAgentStrings();
+  return (
+    <section aria-label={words.instructions} className="flex flex-col gap-2">
+      {description !== "" && <p className="text-soft [overflow-wrap:anywhere]">{description}</p>}
+      <h2 className="font-medium">{words.instructions}</h2>
+      <textarea
+        readOnly
+        aria-label={words.instructions}
+        value={soul}
+        rows={8}
+        className="field-sizing-content min-h-24 resize-none rounded-box border border-line bg-rail p-3 font-mono text-small focus-visible:outline-accent"
+      />
+    </section>
   );
 }
 

@@ -3,8 +3,10 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Plus } from "lucide-react";
+import { agentTitle } from "@/api/agents";
 import { useStrings } from "@/i18n/context";
 import { PageFrame } from "@/layout/PageFrame";
+import { OwnerNote } from "@/layout/ShareThing";
 import { useActions } from "@/state/context";
 import { useServer } from "@/state/server";
 import { AgentAvatar } from "@/ui/AgentAvatar";
@@ -60,14 +62,15 @@ function AgentList() {
     );
   return (
     <ul className="divide-y divide-line rounded-box border border-line">
-      {agents.data.map(({ name, description }) => (
+      {agents.data.map(({ name, description, ...share }) => (
         <li key={name} className="flex items-center gap-3 px-4 py-3">
-          <AgentAvatar name={name} />
+          <AgentAvatar name={agentTitle(name)} />
           <div className="min-w-0 flex-1">
             <Link to="/agents/$name" params={{ name }} className="font-medium hover:underline">
-              {name}
+              {agentTitle(name)}
             </Link>
             {description !== "" && <p className="line-clamp-2 text-small text-faint">{description}</p>}
+            <OwnerNote share={share} />
           </div>
           <Button onClick={() => void actions.startChat({ agent: name, bootstrap: false })}>
             {strings.chat}

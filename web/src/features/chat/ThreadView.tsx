@@ -1,16 +1,22 @@
 /** The open thread in each of its states. */
 
+import { useQuery } from "@tanstack/react-query";
 import { CloudOff, type LucideIcon, MessageCircleOff, Unplug } from "lucide-react";
-import { type ReactNode, useEffect } from "react";
+import { lazy, type ReactNode, Suspense, useEffect } from "react";
 import { Conversation } from "@/features/chat/Conversation";
 import { Composer } from "@/features/chat/composer/Composer";
-import { useAttachments } from "@/features/chat/composer/useAttachments";
+import { type UseAttachments, useAttachments } from "@/features/chat/composer/useAttachments";
 import { NewThread } from "@/features/chat/NewThread";
 import { TemporaryBanner } from "@/features/chat/TemporaryChat";
 import { useStrings } from "@/i18n/context";
 import { useActions, usePage } from "@/state/context";
 import type { Problem } from "@/state/queries";
+import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
+
+const ReadOnlyNote = lazy(() =>
+  import("@/layout/ShareThing").then((module) => ({ default: module.ReadOnlyNote })),
+);
 
 export function ThreadView() {
   const threadId = usePage((page) => page.threadId);
@@ -32,8 +38,26 @@ export function ThreadView() {
       <ConnectionBanner />
       <TemporaryBanner />
       {opening.phase === "loading" ? <Skeleton /> : <Conversation />}
-      <Composer attachments={attachments} />
+      <ComposerIfAllowed threadId={threadId} attachments={attachments} />
     </>
+  );
+}
+
+interface ComposerProps {
+  readonly threadId: string;
+  readonly attachments: UseAttachments;
+}
+
+/** The thread list and the header read what is shared with the person. */
+function ComposerIfAllowed({ threadId, attachments }: ComposerProps) {
+  const { teams } = useServer();
+  const shared = useQuery({ queryKey: ["shared-with-me"], queryFn: teams.sharedWithMe, enabled: false });
+  const found = shared.data?.threads.find(({ thread }) => thread.thread_id === threadId);
+  if (found?.access !== "read") return <Composer attachments={attachments} />;
+  return (
+    <Suspense>
+      <ReadOnlyNote sharedBy={found.shared_by} />
+    </Suspense>
   );
 }
 

@@ -13,7 +13,7 @@ import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { ErrorState, LoadingState } from "@/ui/states";
 
-export function SkillHistory({ name }: { name: string }) {
+export function SkillHistory({ name, isReadOnly = false }: { name: string; isReadOnly?: boolean }) {
   const { skill: strings } = useStrings();
   const server = useServer();
   const history = useQuery({
@@ -26,7 +26,9 @@ export function SkillHistory({ name }: { name: string }) {
   return (
     <ol aria-label={strings.history} className="divide-y divide-line rounded-box border border-line">
       {history.data
-        .map((change) => <Change key={change.history_index} name={name} change={change} />)
+        .map((change) => (
+          <Change key={change.history_index} name={name} change={change} isReadOnly={isReadOnly} />
+        ))
         .reverse()}
     </ol>
   );
@@ -35,14 +37,15 @@ export function SkillHistory({ name }: { name: string }) {
 interface Props {
   readonly name: string;
   readonly change: SkillChange;
+  readonly isReadOnly: boolean;
 }
 
-function Change({ name, change }: Props) {
+function Change({ name, change, isReadOnly }: Props) {
   const { skill: strings } = useStrings();
   const language = useLanguage();
   const [open, setOpen] = useState(false);
   const undone = useUndo(name, change.history_index);
-  const undoable = change.action !== "create" && change.action !== "install";
+  const undoable = !isReadOnly && change.action !== "create" && change.action !== "install";
   return (
     <li>
       <div className="flex items-center gap-2 px-3 py-2">

@@ -13,7 +13,9 @@ import { useLanguage, useStrings } from "@/i18n/context";
 import { formatSize } from "@/i18n/format";
 import { sentence } from "@/i18n/i18n";
 import { useSkillText } from "@/i18n/skillTexts";
+import { useTeamStrings } from "@/i18n/teams";
 import { PageFrame } from "@/layout/PageFrame";
+import { OwnerNote, ShareThingButton } from "@/layout/ShareThing";
 import { Markdown } from "@/markdown/Markdown";
 import { useActions } from "@/state/context";
 import { useFeature, useServer } from "@/state/server";
@@ -44,7 +46,7 @@ export function SkillPage() {
   );
 }
 
-function UseSkillButton({ skill: { name, enabled } }: { skill: SkillWithContent }) {
+function UseSkillButton({ skill: { name, enabled, editable } }: { skill: SkillWithContent }) {
   const { skill: strings } = useStrings();
   const actions = useActions();
   const change = useSkillSwitch(name);
@@ -55,6 +57,7 @@ function UseSkillButton({ skill: { name, enabled } }: { skill: SkillWithContent 
   };
   return (
     <>
+      {editable && <ShareThingButton of={{ kind: "skill", id: name }} />}
       <Switch on={enabled} label={strings.use(name)} onSwitch={(on) => change.mutate(on)} />
       <Button disabled={!enabled} onClick={() => void start()}>
         {strings.tryIt}
@@ -64,12 +67,26 @@ function UseSkillButton({ skill: { name, enabled } }: { skill: SkillWithContent 
 }
 
 function SkillDetails({ skill }: { skill: SkillWithContent }) {
+  const strings = useStrings();
+  const words = useTeamStrings();
   const [editing, setEditing] = useState(false);
-  const own = useFeature("skill_editing") && skill.editable;
-  if (editing) return <Edited name={skill.name} onDone={() => setEditing(false)} />;
+  const edits = useFeature("skill_editing");
+  const own = edits && skill.editable;
+  const address = skill.address ?? skill.name;
+  if (editing) return <Edited name={address} onDone={() => setEditing(false)} />;
   return (
     <>
+      {skill.shared_by && (
+        <div className="mb-4 rounded-box bg-tint px-3 py-2">
+          <OwnerNote share={skill} hint={words.skillNote} />
+        </div>
+      )}
       <Contents skill={skill}>
+        {edits && skill.access === "write" && (
+          <div className="mt-4">
+            <Button onClick={() => setEditing(true)}>{strings.edit}</Button>
+          </div>
+        )}
         {own && (
           <>
             <OwnerButtons name={skill.name} onEdit={() => setEditing(true)} />
@@ -78,7 +95,7 @@ function SkillDetails({ skill }: { skill: SkillWithContent }) {
         )}
       </Contents>
       <SkillTests skill={skill} />
-      {own && <History name={skill.name} />}
+      {(own || (edits && skill.shared_by)) && <History name={address} isReadOnly={skill.access === "read"} />}
     </>
   );
 }
@@ -107,12 +124,12 @@ function Edited({ name, onDone }: { name: string; onDone: () => void }) {
   return <SkillEditor text={content} submitWord={strings.save} onSave={save} onCancel={onDone} />;
 }
 
-function History({ name }: { name: string }) {
+function History({ name, isReadOnly }: { name: string; isReadOnly: boolean }) {
   const { skill: strings } = useStrings();
   return (
     <section aria-label={strings.history} className="mt-6 border-t border-line pt-6">
       <h2 className="mb-2 text-title font-semibold">{strings.history}</h2>
-      <SkillHistory name={name} />
+      <SkillHistory name={name} isReadOnly={isReadOnly} />
     </section>
   );
 }

@@ -12,7 +12,9 @@ import { useSkillSwitch } from "@/features/skills/useSkillSwitch";
 import { useStrings } from "@/i18n/context";
 import { sentence } from "@/i18n/i18n";
 import { useSkillText } from "@/i18n/skillTexts";
+import { useTeamStrings } from "@/i18n/teams";
 import { PageFrame } from "@/layout/PageFrame";
+import { OwnerNote } from "@/layout/ShareThing";
 import { useFeature, useServer } from "@/state/server";
 import { Button, buttonLook } from "@/ui/Button";
 import { Switch } from "@/ui/Switch";
@@ -106,6 +108,7 @@ function Deleted({ name }: { name: string }) {
 function SkillList() {
   const { skill: strings } = useStrings();
   const server = useServer();
+  const words = useTeamStrings();
   const [wanted, setWanted] = useState("");
   const localized = useSkillText();
   const all = useQuery({ queryKey: ["skills"], queryFn: server.skills });
@@ -131,7 +134,8 @@ function SkillList() {
           <p className="text-faint">{strings.noneFound}</p>
         ))}
       <Section title={strings.custom} skills={found.filter(({ category }) => category === "custom")} />
-      <Section title={strings.builtIn} skills={found.filter(({ category }) => category !== "custom")} />
+      <Section title={words.sharedWithMe} skills={found.filter(({ category }) => category === "shared")} />
+      <Section title={strings.builtIn} skills={found.filter(({ category }) => category === "public")} />
       {refused.length > 0 && wanted === "" && <ApiError refused={refused} />}
     </div>
   );
@@ -190,6 +194,7 @@ function Row({ skill }: { skill: Skill }) {
         </Link>
         {title !== name && <code className="ml-2 font-mono text-small text-faint">{name}</code>}
         <p className="line-clamp-2 text-small text-faint [overflow-wrap:anywhere]">{description}</p>
+        <OwnerNote share={skill} />
         {change.isError && (
           <p role="alert" className="text-small text-error">
             {strings.notSwitched} {sentence(change.error.message)}

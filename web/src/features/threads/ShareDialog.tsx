@@ -4,12 +4,12 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link2, Trash2, X } from "lucide-react";
 import { useState } from "react";
 import type { Share } from "@/api/sharing";
-import { Grants } from "@/features/threads/Grants";
 import { useLanguage, useStrings } from "@/i18n/context";
 import { formatMoment } from "@/i18n/format";
 import { sentence } from "@/i18n/i18n";
 import { useSharingStrings } from "@/i18n/sharing";
 import { useTeamStrings } from "@/i18n/teams";
+import { Grants } from "@/layout/Grants";
 import { useFeature, useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { CopyButton } from "@/ui/CopyButton";
@@ -42,7 +42,7 @@ export default function ShareDialog({ threadId, title, onClose }: Props) {
         <IconButton icon={X} label={strings.close} onClick={onClose} />
       </div>
       <div className="flex flex-col gap-4 overflow-y-auto p-4">
-        {hasPeople && <Grants threadId={threadId} />}
+        {hasPeople && <Grants of={{ kind: "thread", id: threadId }} />}
         {hasPeople && <h3 className="border-t border-line pt-4 font-medium">{teamStrings.links}</h3>}
         {canShare ? (
           <>

@@ -1,8 +1,8 @@
-/** Threads that others share with the person: in the thread list, and who shares the open one. */
+/** What others share with the person: in the thread list, and who shares the open thread. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { Users } from "lucide-react";
+import { BookOpen, Bot, Users } from "lucide-react";
 import { useStrings } from "@/i18n/context";
 import { useTeamStrings } from "@/i18n/teams";
 import { useServer } from "@/state/server";
@@ -10,12 +10,12 @@ import { toThread } from "@/state/threadList";
 
 const REFRESH_MS = 20_000;
 
-function useSharedThreads() {
+export function useSharedWithMe() {
   const { accounts, teams } = useServer();
   const me = useQuery({ queryKey: ["me"], queryFn: accounts.me });
   return useQuery({
     queryKey: ["shared-with-me"],
-    queryFn: teams.sharedThreads,
+    queryFn: teams.sharedWithMe,
     enabled: me.data?.login_required === true,
     refetchInterval: REFRESH_MS,
   });
@@ -24,7 +24,7 @@ function useSharedThreads() {
 /** Owner and access of a thread, if it is shared with the person. */
 export function SharedNote({ threadId }: { threadId: string }) {
   const words = useTeamStrings();
-  const found = useSharedThreads().data?.find(({ thread }) => thread.thread_id === threadId);
+  const found = useSharedWithMe().data?.threads.find(({ thread }) => thread.thread_id === threadId);
   if (found === undefined) return null;
   return (
     <p className="truncate text-small text-faint" title={words.sharedBy(found.shared_by)}>
@@ -36,8 +36,10 @@ export function SharedNote({ threadId }: { threadId: string }) {
 export default function SharedThreads() {
   const strings = useStrings();
   const words = useTeamStrings();
-  const shared = useSharedThreads();
-  if (shared.data === undefined || shared.data.length === 0) return null;
+  const shared = useSharedWithMe();
+  const found = shared.data;
+  if (found === undefined || found.threads.length + found.agents.length + found.skills.length === 0)
+    return null;
   return (
     <section
       aria-label={words.sharedWithMe}
@@ -45,17 +47,17 @@ export default function SharedThreads() {
     >
       <div className="flex h-8 shrink-0 items-center pl-2 text-small text-faint">{words.sharedWithMe}</div>
       <ul className="min-h-0 overflow-y-auto">
-        {shared.data.map(({ thread, access, shared_by }) => {
+        {found.threads.map(({ thread, access, shared_by }) => {
           const { id, title } = toThread(thread);
           const name = title ?? strings.untitled;
           return (
-            <li key={id} className="h-8 pointer-coarse:h-11">
+            <li key={id} className={ROW}>
               <Link
                 to="/threads/$threadId"
                 params={{ threadId: id }}
                 title={[name, words.sharedBy(shared_by), words.accesses[access]].join("\n")}
                 activeOptions={{ includeSearch: false }}
-                className="flex h-full items-center gap-2 rounded-box px-2 text-soft hover:bg-tint hover:text-ink aria-[current]:bg-tint-strong aria-[current]:text-ink"
+                className={LINK}
               >
                 <Users aria-hidden className="size-3.5 shrink-0 text-faint" />
                 <span className="truncate">{name}</span>
@@ -63,7 +65,38 @@ export default function SharedThreads() {
             </li>
           );
         })}
+        {found.agents.map(({ address, name, access, shared_by }) => (
+          <li key={address} className={ROW}>
+            <Link
+              to="/agents/$name"
+              params={{ name: address }}
+              title={[name, words.sharedBy(shared_by), words.accesses[access]].join("\n")}
+              className={LINK}
+            >
+              <Bot role="img" aria-label={words.agent} className="size-3.5 shrink-0 text-faint" />
+              <span className="truncate">{name}</span>
+            </Link>
+          </li>
+        ))}
+        {found.skills.map(({ address, name, access, shared_by, is_accepted }) => (
+          <li key={address} className={ROW}>
+            <Link
+              to="/skills/$name"
+              params={{ name: address }}
+              title={[name, words.sharedBy(shared_by), words.accesses[access]].join("\n")}
+              className={LINK}
+            >
+              <BookOpen role="img" aria-label={words.skill} className="size-3.5 shrink-0 text-faint" />
+              <span className="truncate">{name}</span>
+              {!is_accepted && <span className="ml-auto shrink-0 text-small">{words.off}</span>}
+            </Link>
+          </li>
+        ))}
       </ul>
     </section>
   );
 }
+
+const ROW = "h-8 pointer-coarse:h-11";
+const LINK =
+  "flex h-full items-center gap-2 rounded-box px-2 text-soft hover:bg-tint hover:text-ink aria-[current]:bg-tint-strong aria-[current]:text-ink";

@@ -1,6 +1,5 @@
 """Runs: /runs and /threads/{thread_id}/runs, with the event log of a run."""
 
-import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Literal, get_args
@@ -287,10 +286,10 @@ async def resolve_settings(harness: Harness, body: StartRun, user: Principal) ->
         NotFound: the assistant does not exist.
     """
     settings = body.merge_settings()
-    if body.assistant_id == LEAD_AGENT or settings.agent_name is not None:
+    name = settings.agent_name or body.assistant_id
+    if name == LEAD_AGENT or (settings.agent_name is not None and "@" not in name):
         return settings
-    agent = await asyncio.to_thread(harness.core.custom_agents.load, user.user_id, body.assistant_id)
-    return settings.model_copy(update={"agent_name": agent.name})
+    return settings.model_copy(update={"agent_name": (await harness.load_agent(user.user_id, name)).name})
 
 
 def choose_thread(body: StartRun) -> str:

@@ -12,11 +12,31 @@ import { Button } from "@/ui/Button";
 import { Choice, Line } from "@/ui/fields";
 
 const TEAMS_KEY = ["teams"];
+const GUIDE = "https://github.com/bytedance/deer-flow/blob/main/docs/guides/users.md";
 
 export function TeamsPage() {
   const strings = useTeamStrings();
-  const { teams } = useServer();
-  const own = useQuery({ queryKey: TEAMS_KEY, queryFn: teams.list, retry: false });
+  const { accounts, teams } = useServer();
+  const hasPeople = useQuery({ queryKey: ["me"], queryFn: accounts.me }).data?.login_required;
+  const own = useQuery({
+    queryKey: TEAMS_KEY,
+    queryFn: teams.list,
+    retry: false,
+    enabled: hasPeople === true,
+  });
+  if (hasPeople === undefined) return <PageFrame title={strings.teams}>{null}</PageFrame>;
+  if (!hasPeople) {
+    return (
+      <PageFrame title={strings.teams}>
+        <p className="text-soft">
+          {strings.noAccounts}{" "}
+          <a href={GUIDE} target="_blank" rel="noreferrer" className="text-accent underline">
+            {strings.noAccountsGuide}
+          </a>
+        </p>
+      </PageFrame>
+    );
+  }
   return (
     <PageFrame title={strings.teams}>
       <div className="flex flex-col gap-8">
@@ -51,7 +71,8 @@ function NewTeam() {
   };
   return (
     <form onSubmit={submit} className="flex flex-wrap items-end gap-3 p-4">
-      <Line name={strings.name} hint={strings.teamsHint} value={name} onChange={setName} />
+      <p className="basis-full text-small text-faint">{strings.teamsHint}</p>
+      <Line name={strings.name} value={name} onChange={setName} />
       <Button primary type="submit" disabled={create.isPending || name.trim() === ""}>
         {strings.create}
       </Button>

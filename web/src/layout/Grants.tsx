@@ -1,11 +1,11 @@
-/** People and teams that a thread is shared with. */
+/** People and teams that a thread, an agent or a skill is shared with. */
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Trash2 } from "lucide-react";
 import { type FormEvent, useState } from "react";
-import type { Access, Grant, Grantee } from "@/api/teams";
 import { sentence } from "@/i18n/i18n";
 import { useTeamStrings } from "@/i18n/teams";
+import type { Access, Grant, Grantee, Shareable } from "@/state/server";
 import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { Choice, INPUT, Line } from "@/ui/fields";
@@ -13,19 +13,19 @@ import { IconButton } from "@/ui/IconButton";
 
 const PERSON = "";
 
-export function Grants({ threadId }: { threadId: string }) {
+export function Grants({ of }: { of: Shareable }) {
   const strings = useTeamStrings();
   const { teams } = useServer();
-  const grants = useQuery({ queryKey: keyOf(threadId), queryFn: () => teams.grants(threadId) });
+  const grants = useQuery({ queryKey: keyOf(of), queryFn: () => teams.grants(of) });
   return (
     <section aria-label={strings.people} className="flex flex-col gap-3">
       <h3 className="font-medium">{strings.people}</h3>
-      <p className="text-small text-faint">{strings.peopleHint}</p>
-      <NewGrant threadId={threadId} />
+      <p className="text-small text-faint">{strings.shareHints[of.kind]}</p>
+      <NewGrant of={of} />
       {grants.data !== undefined && grants.data.length > 0 && (
         <ul aria-label={strings.sharedWith} className="divide-y divide-line rounded-box border border-line">
           {grants.data.map((grant) => (
-            <GrantRow key={grant.grant_id} grant={grant} threadId={threadId} />
+            <GrantRow key={grant.grant_id} grant={grant} of={of} />
           ))}
         </ul>
       )}
@@ -33,14 +33,14 @@ export function Grants({ threadId }: { threadId: string }) {
   );
 }
 
-function NewGrant({ threadId }: { threadId: string }) {
+function NewGrant({ of }: { of: Shareable }) {
   const strings = useTeamStrings();
   const { teams } = useServer();
   const own = useQuery({ queryKey: ["teams"], queryFn: teams.list });
   const [team, setTeam] = useState(PERSON);
   const [email, setEmail] = useState("");
   const [access, setAccess] = useState<Access>("read");
-  const put = usePut(threadId);
+  const put = usePut(of);
   const options = Object.fromEntries([
     [PERSON, strings.person],
     ...(own.data ?? []).map((each) => [each.team_id, each.name]),
@@ -69,20 +69,20 @@ function NewGrant({ threadId }: { threadId: string }) {
   );
 }
 
-function GrantRow({ grant, threadId }: { grant: Grant; threadId: string }) {
+function GrantRow({ grant, of }: { grant: Grant; of: Shareable }) {
   const strings = useTeamStrings();
   const { teams } = useServer();
   const queries = useQueryClient();
-  const put = usePut(threadId);
+  const put = usePut(of);
   const ending = useMutation({
-    mutationFn: () => teams.revoke(threadId, grant.grant_id),
-    onSettled: () => queries.invalidateQueries({ queryKey: keyOf(threadId) }),
+    mutationFn: () => teams.revoke(of, grant.grant_id),
+    onSettled: () => queries.invalidateQueries({ queryKey: keyOf(of) }),
   });
   const to: Grantee = grant.team_id === null ? { email: grant.name } : { team_id: grant.team_id };
   const problem = put.error ?? ending.error;
   return (
     <li className="flex flex-wrap items-center gap-2 py-1 pr-1 pl-3">
-      <span className="min-w-0 flex-1 [overflow-wrap:anywhere]">{grant.name}</span>
+      <span className="min-w-0 flex-1 basis-44 [overflow-wrap:anywhere]">{grant.name}</span>
       <select
         aria-label={strings.accessOf(grant.name)}
         value={grant.access}
@@ -110,15 +110,15 @@ function GrantRow({ grant, threadId }: { grant: Grant; threadId: string }) {
   );
 }
 
-function usePut(threadId: string) {
+function usePut(of: Shareable) {
   const { teams } = useServer();
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: ({ to, access }: { to: Grantee; access: Access }) => teams.putGrant(threadId, to, access),
-    onSettled: () => queries.invalidateQueries({ queryKey: keyOf(threadId) }),
+    mutationFn: ({ to, access }: { to: Grantee; access: Access }) => teams.putGrant(of, to, access),
+    onSettled: () => queries.invalidateQueries({ queryKey: keyOf(of) }),
   });
 }
 
-function keyOf(threadId: string): readonly string[] {
-  return ["thread", threadId, "grants"];
+function keyOf({ kind, id }: Shareable): readonly string[] {
+  return [kind, id, "grants"];
 }
