@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from deerflow.channels.adapter import ChannelLimits
+from deerflow.channels.lease import LOCKS
 from deerflow.channels.people import create_code
-from deerflow.channels.service import ChannelConnection
+from deerflow.channels.service import ChannelConnection, create_lease
 from deerflow.channels.telegram.adapter import TelegramAdapter
 from deerflow.channels.telegram.api import TelegramApi
 from deerflow.config.source import open_source
 from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.domain.runs import MultitaskStrategy
 from deerflow.harness import Harness, open_harness
+from deerflow.persistence.engine.liveness import hold_process_lock
 from deerflow.testing import ScriptedModel
 from deerflow.testing.channels.telegram import TOKEN, FakeTelegram
 from deerflow.testing.scripted_model import ObedientModel
@@ -69,13 +71,14 @@ async def connect(
     source = open_source(directory=home, environment={}, overrides={**OFF, **settings})
     async with asyncio.timeout(limit_s), open_harness(source, model) as harness:
         adapter = TelegramAdapter(TelegramApi(token, telegram.base_url), limits)
-        lock = harness.core.home / "channels" / "telegram.lock"
-        connection = ChannelConnection(harness, adapter, lambda: allowed, lambda: strategy, lock)
-        connection.begin()
-        try:
-            yield ConnectedServer(telegram, harness, connection)
-        finally:
-            await connection.aclose()
+        with hold_process_lock(harness.core.home / LOCKS) as process:
+            lease = create_lease(harness, adapter.name, process)
+            connection = ChannelConnection(harness, adapter, lambda: allowed, lambda: strategy, lease)
+            connection.begin()
+            try:
+                yield ConnectedServer(telegram, harness, connection)
+            finally:
+                await connection.aclose()
 
 
 __all__ = ["FAST", "LIMIT_S", "LOCAL_USER", "OWNER", "ConnectedServer", "connect"]

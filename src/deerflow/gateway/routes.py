@@ -139,6 +139,7 @@ ROUTES = (
     LazyRouter(routers.load_accounts, ("/v1/auth",)),
     LazyRouter(routers.load_admin_messages, ("/admin/threads/*/messages",)),
     LazyRouter(routers.load_teams, ("/teams", "/shared-with-me", "/threads/*/grants")),
+    LazyRouter(routers.load_channels, ("/channels", "/hooks")),
     LazyRouter(routers.load_agents, ("/agents",)),
     LazyRouter(routers.load_projects, ("/projects",)),
     LazyRouter(
