@@ -78,6 +78,7 @@ async def test_a_chat_app_of_the_page_is_connected_and_removed_while_the_server_
             ("bot_token", True),
             ("base_url", False),
         ]
+        assert app["fields"][0]["description"] == "Token of the bot."
         await managed.connect()
         await managed.connect_account(managed.admin)
         channel = await managed.wait_for(received=True, sent=True)

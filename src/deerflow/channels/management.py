@@ -1,5 +1,6 @@
 """Management of chat apps, for API, page and terminal. It works on the database: the holder of a channel follows."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -25,6 +26,7 @@ from deerflow.persistence.queries import channels as rows
 from deerflow.persistence.queries.channels import ChannelLeaseRow
 
 NONE_CONFIGURED = "no chat app is configured: add one to `channels:` of config.yaml, or connect one on the page"
+VARIABLE = re.compile(r", as \$[A-Z_]+")
 TEST_TEXT = "✅ DeerFlow"
 ChannelSource = Literal["config", "page"]
 

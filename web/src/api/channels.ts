@@ -1,4 +1,4 @@
-/** Chat apps, and the chat accounts of the person. */
+/** Chat apps, the chat accounts of the person, and their webhooks. */
 
 import { type Fetch, jsonBody, request, requestJson } from "@/api/http";
 import type { Schemas } from "@/api/wire";
@@ -8,6 +8,9 @@ export type Channel = Schemas["ChannelStatus"];
 export type ChatApp = Schemas["ChatAppInfo"];
 export type ChatAccount = Schemas["ChatAccount"];
 export type ConnectCode = Schemas["ConnectCodeInfo"];
+export type Hook = Schemas["HookInfo"];
+export type NewHook = Schemas["NewHookInfo"];
+export type HookSettings = Schemas["CreateHook"]["settings"];
 export type AppSettings = Readonly<Record<string, string>>;
 
 export type ChannelsApi = ReturnType<typeof channelsApi>;
@@ -17,6 +20,14 @@ export function channelsApi(fetch: Fetch) {
     await request(fetch, path, { method });
   };
   return {
+    hooks: () => requestJson<Hook[]>(fetch, "/api/hooks"),
+    createHook: (name: string, settings: HookSettings) =>
+      requestJson<NewHook>(fetch, "/api/hooks", jsonBody({ name, settings })),
+    switchHook: (id: string, is_enabled: boolean) =>
+      requestJson<Hook>(fetch, hookOf(id), jsonBody({ is_enabled }, "PATCH")),
+    replaceHookSecret: (id: string) =>
+      requestJson<NewHook>(fetch, `${hookOf(id)}/secret`, { method: "POST" }),
+    removeHook: (id: string) => send(hookOf(id), "DELETE"),
     list: () => requestJson<Channels>(fetch, "/api/channels"),
     check: (name: string, settings: AppSettings) =>
       requestJson<Schemas["ChatBot"]>(fetch, `${channelOf(name)}/check`, jsonBody({ settings })),
@@ -34,4 +45,9 @@ export function channelsApi(fetch: Fetch) {
 
 function channelOf(name: string): string {
   return `/api/channels/${encodeURIComponent(name)}`;
+}
+
+/** Path to which deliveries of a webhook are sent. */
+export function hookOf(id: string): string {
+  return `/api/hooks/${encodeURIComponent(id)}`;
 }

@@ -1,8 +1,13 @@
-/** Strings of the page of chat apps, loaded with it. */
+/** Strings of the page of chat apps and webhooks, loaded with it. */
 
 import { useLanguage } from "@/i18n/context";
 import type { Language } from "@/i18n/i18n";
 
+const THREADS = {
+  each: "A thread for each delivery",
+  one: "One thread for all",
+  key: "A thread for each value of a key",
+};
 const SOURCES = { config: "From config.yaml", page: "Connected on the page" };
 
 export const channelStringsEn = {
@@ -44,9 +49,31 @@ export const channelStringsEn = {
   save: "Connect",
   secretHint: "Stored encrypted and never shown again.",
   configured: (app: string) => `${app} is in config.yaml; change it there.`,
-  open: "Manage chat apps",
+  open: "Manage chat apps and webhooks",
+  hooks: "My webhooks",
+  hooksHint: "Other programs start runs with your rights. Requests are signed with the secret.",
+  noHooks: "You have no webhooks.",
+  hookName: "Name",
+  prompt: "Message",
+  promptHint: "{{a.b}} is a value of the payload, {{body}} all of it.",
+  threads: "Thread of a delivery",
+  threadKinds: THREADS,
+  key: "Key",
+  keyHint: "Path in the payload, such as issue.number.",
+  createHook: "Create webhook",
+  secret: "Secret. It is shown only once.",
+  newSecret: "New secret",
+  enable: (name: string) => `Use ${name}`,
+  removeHook: (name: string) => `Delete ${name}`,
+  removeHookSure: (name: string) => `Delete the webhook “${name}”? Its requests are refused then.`,
+  deleteHook: "Delete",
 };
 
+const THREADS_ZH: typeof THREADS = {
+  each: "每次投递使用新对话",
+  one: "全部使用同一对话",
+  key: "每个键值使用一个对话",
+};
 const SOURCES_ZH: typeof SOURCES = { config: "来自 config.yaml", page: "在网页中连接" };
 
 export const channelStringsZh: typeof channelStringsEn = {
@@ -88,7 +115,24 @@ export const channelStringsZh: typeof channelStringsEn = {
   save: "连接",
   secretHint: "加密保存，不再显示。",
   configured: (app) => `${app} 在 config.yaml 中，请在那里修改。`,
-  open: "管理聊天应用",
+  open: "管理聊天应用和 Webhook",
+  hooks: "我的 Webhook",
+  hooksHint: "其他程序以你的权限启动运行。请求使用密钥签名。",
+  noHooks: "你还没有 Webhook。",
+  hookName: "名称",
+  prompt: "消息",
+  promptHint: "{{a.b}} 是载荷中的值，{{body}} 是全部载荷。",
+  threads: "对话",
+  threadKinds: THREADS_ZH,
+  key: "键",
+  keyHint: "载荷中的路径，例如 issue.number。",
+  createHook: "创建 Webhook",
+  secret: "密钥。仅显示一次。",
+  newSecret: "新密钥",
+  enable: (name) => `使用 ${name}`,
+  removeHook: (name) => `删除 ${name}`,
+  removeHookSure: (name) => `删除 Webhook“${name}”？之后它的请求将被拒绝。`,
+  deleteHook: "删除",
 };
 
 const STRINGS: Readonly<Record<Language, typeof channelStringsEn>> = {

@@ -18,8 +18,8 @@ export function fakeServer(answers: Partial<Server> = {}): Server {
   const unexpectedCall = async () => Promise.reject(new Error("unexpected call"));
   return {
     accounts: accountsApi(async () => Response.json(LOCAL_USER)),
-    channels: channelsApi(async () =>
-      Response.json({ channels: [], apps: [], accounts: [], can_change: true }),
+    channels: channelsApi(async (url) =>
+      Response.json(url === "/api/hooks" ? [] : { channels: [], apps: [], accounts: [], can_change: true }),
     ),
     teams: teamsApi(async () => Response.json([])),
     info: async () => ({ version: "0.1.0" }),

@@ -3,6 +3,7 @@
 import type { ChatAccount } from "@/api/channels";
 import { ChannelRow } from "@/features/settings/channels/ChannelRow";
 import { ConnectForm } from "@/features/settings/channels/ConnectForm";
+import { Hooks } from "@/features/settings/channels/Hooks";
 import { Problem } from "@/features/settings/channels/Problem";
 import { useChannelChange, useChannels } from "@/features/settings/channels/useChannels";
 import { Fact, Section } from "@/features/settings/Section";
@@ -42,6 +43,7 @@ export function ChannelsPage() {
         )}
         {(channels.length > 0 || accounts.length > 0) && <Accounts accounts={accounts} />}
         {can_change && <ConnectForm apps={apps} />}
+        <Hooks />
       </div>
     </PageFrame>
   );
@@ -75,7 +77,11 @@ function Accounts({ accounts }: { accounts: readonly ChatAccount[] }) {
           </Button>
         </Fact>
       ))}
-      <Problem error={disconnect.error} />
+      {disconnect.isError && (
+        <div className="px-4 py-2">
+          <Problem error={disconnect.error} />
+        </div>
+      )}
     </Section>
   );
 }

@@ -6,6 +6,7 @@ import { Problem } from "@/features/settings/channels/Problem";
 import { useChannelChange } from "@/features/settings/channels/useChannels";
 import { Section } from "@/features/settings/Section";
 import { useChannelStrings } from "@/i18n/channels";
+import { sentence } from "@/i18n/i18n";
 import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { Choice, Field, INPUT } from "@/ui/fields";
@@ -46,6 +47,7 @@ function Settings({ app }: { app: ChatApp }) {
   const isBusy = check.isPending || save.isPending;
   const submit = (event: FormEvent) => {
     event.preventDefault();
+    check.reset();
     save.mutate(undefined, { onSuccess: () => setSettings(NOTHING) });
   };
   return (
@@ -53,7 +55,7 @@ function Settings({ app }: { app: ChatApp }) {
       {app.fields.map((field) => (
         <Field
           key={field.name}
-          name={field.name}
+          name={labelOf(field.name)}
           hint={
             field.is_required
               ? `${field.description} ${strings.secretHint}`
@@ -77,7 +79,13 @@ function Settings({ app }: { app: ChatApp }) {
         <Button primary type="submit" disabled={!isComplete || isBusy}>
           {strings.save}
         </Button>
-        <Button disabled={!isComplete || isBusy} onClick={() => check.mutate(undefined)}>
+        <Button
+          disabled={!isComplete || isBusy}
+          onClick={() => {
+            save.reset();
+            check.mutate(undefined);
+          }}
+        >
           {strings.check}
         </Button>
       </div>
@@ -87,4 +95,9 @@ function Settings({ app }: { app: ChatApp }) {
       <Problem error={save.error ?? check.error} />
     </form>
   );
+}
+
+/** Label of a setting: "Bot token" for `bot_token`. */
+function labelOf(name: string): string {
+  return sentence(name.replaceAll("_", " ")).replace(/\.$/, "");
 }

@@ -5,7 +5,7 @@ import { sentence } from "@/i18n/i18n";
 export function Problem({ error }: { error: Error | null }) {
   if (error === null) return null;
   return (
-    <p role="alert" className="basis-full px-4 py-2 text-small text-error">
+    <p role="alert" className="text-small text-error">
       {sentence(error.message)}
     </p>
   );

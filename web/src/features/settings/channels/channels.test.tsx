@@ -38,6 +38,7 @@ function show(
 ) {
   const sent: [string, string][] = [];
   const channels = channelsApi(async (url, init) => {
+    if (url === "/api/hooks" && init?.method === undefined) return Response.json([]);
     if (url === "/api/channels") return Response.json(listed);
     sent.push([`${init?.method} ${url}`, String(init?.body ?? "")]);
     return answer(url);
@@ -81,7 +82,7 @@ test("settings are sent once and leave the form", async () => {
   const sent = show({ ...LISTED, channels: [], accounts: [] });
   expect(await screen.findByText("No chat app is connected.")).toBeTruthy();
   const form = within(screen.getByRole("region", { name: "Connect a chat app" }));
-  const field: HTMLInputElement = form.getByLabelText("bot_token");
+  const field: HTMLInputElement = form.getByLabelText("Bot token");
   expect(field.type).toBe("password");
   expect(form.getByRole<HTMLButtonElement>("button", { name: "Connect" }).disabled).toBe(true);
   fireEvent.change(field, { target: { value: "1:secret" } });
@@ -93,9 +94,24 @@ test("settings are sent once and leave the form", async () => {
 test("settings that do not work are kept in the form", async () => {
   const refused = { error: "InvalidRequest", detail: "the token is not accepted" };
   show({ ...LISTED, channels: [], accounts: [] }, () => Response.json(refused, { status: 422 }));
-  const field = await screen.findByLabelText<HTMLInputElement>("bot_token");
+  const field = await screen.findByLabelText<HTMLInputElement>("Bot token");
   fireEvent.change(field, { target: { value: "1:wrong" } });
   fireEvent.click(screen.getByRole("button", { name: "Check" }));
   expect((await screen.findByRole("alert")).textContent).toBe("The token is not accepted.");
   expect(field.value).toBe("1:wrong");
+});
+
+test("a webhook is created, and its secret is shown", async () => {
+  const settings = { prompt: "Look at {{job}}", agent: null, thread: "key", key: "job" };
+  const hook = { hook_id: "h1", name: "CI", settings, is_enabled: true, created_at: "2026-11-19T16:00:00Z" };
+  const sent = show({ ...LISTED, can_change: false }, () => Response.json({ hook, secret: "whsec_1" }));
+  fireEvent.change(await screen.findByLabelText("Name"), { target: { value: "CI" } });
+  fireEvent.change(screen.getByLabelText("Message"), { target: { value: "Look at {{job}}" } });
+  fireEvent.change(screen.getByLabelText("Thread of a delivery"), { target: { value: "key" } });
+  const create = screen.getByRole<HTMLButtonElement>("button", { name: "Create webhook" });
+  expect(create.disabled).toBe(true);
+  fireEvent.change(screen.getByLabelText("Key"), { target: { value: "job" } });
+  fireEvent.click(create);
+  expect(await screen.findByText("whsec_1")).toBeTruthy();
+  expect(sent).toEqual([["POST /api/hooks", JSON.stringify({ name: "CI", settings })]]);
 });
