@@ -206,15 +206,17 @@ class HookReceiver:
     async def _start(
         self, who: Principal, received: ReceivedUpdate, settings: HookSettings, payload: Mapping[str, Any]
     ) -> StartedRun:
-        key = find_thread_key(settings, received, payload)
+        key = find_thread_key(settings, payload)
+        if key is None:
+            return await self._admit(who, received, settings, payload, new_id())
         address = ChatAddress(WEBHOOK, received.account, key)
         find = partial(rows.find_chat, address=address, owner=who.user_id)
         known = await self.harness.core.database.look_up(find)
-        fresh = ChatThread(address, who.user_id, new_id())
         if known is not None:
             with suppress(NotFound):  # the thread was deleted
-                return await self._admit(who, received, settings, payload, known, is_new=False)
-        return await self._admit(who, received, settings, payload, fresh, is_new=True)
+                return await self._admit(who, received, settings, payload, known.thread_id, known)
+        fresh = ChatThread(address, who.user_id, new_id())
+        return await self._admit(who, received, settings, payload, fresh.thread_id, fresh, is_new=True)
 
     async def _admit(
         self,
@@ -222,19 +224,20 @@ class HookReceiver:
         received: ReceivedUpdate,
         settings: HookSettings,
         payload: Mapping[str, Any],
-        chat: ChatThread,
+        thread_id: str,
+        chat: ChatThread | None = None,
         *,
-        is_new: bool,
+        is_new: bool = False,
     ) -> StartedRun:
         """Record the delivery with its run in one transaction."""
         agent = settings.agent
         request = RunRequest(
-            chat.thread_id,
+            thread_id,
             [{"type": "human", "content": render_prompt(settings.prompt, payload)}],
             AgentSpec(agent_name=agent, owner=None if agent is None else who.user_id),
             on_disconnect=DisconnectMode.CONTINUE,
             multitask_strategy=MultitaskStrategy.ENQUEUE,
-            create_thread=is_new,
+            create_thread=is_new or chat is None,
             metadata={"channel": WEBHOOK, "hook": received.account},
             idempotency_key=f"{WEBHOOK}:{received.account}:{received.update_id}",
         )
@@ -276,14 +279,14 @@ def find_value(payload: Mapping[str, Any], path: str) -> object:
     return value
 
 
-def find_thread_key(settings: HookSettings, received: ReceivedUpdate, payload: Mapping[str, Any]) -> str:
-    """Return what deliveries of the same thread have in common."""
-    if settings.thread == "key":
-        value = find_value(payload, settings.key)
-        if not isinstance(value, str | int) or not str(value).strip():
-            raise InvalidRequest(f"the payload has no text or number at {settings.key!r}")
-        return f"key:{sha256(str(value).encode()).hexdigest()}"
-    return f"delivery:{received.update_id}" if settings.thread == "each" else "one"
+def find_thread_key(settings: HookSettings, payload: Mapping[str, Any]) -> str | None:
+    """Return what deliveries of the same thread have in common; None if each has a thread of its own."""
+    if settings.thread != "key":
+        return "one" if settings.thread == "one" else None
+    value = find_value(payload, settings.key)
+    if not isinstance(value, str | int) or not str(value).strip():
+        raise InvalidRequest(f"the payload has no text or number at {settings.key!r}")
+    return f"key:{sha256(str(value).encode()).hexdigest()}"
 
 
 def render_prompt(prompt: str, payload: Mapping[str, Any]) -> str:

@@ -244,10 +244,14 @@ def record_message(
     insert_outgoing(connection, run.owner, [answer])
 
 
-def record_delivery(connection: Connection, run: RunRecord, received: ReceivedUpdate, chat: ChatThread) -> None:
-    """Record the delivery of a webhook with its run. It has no answer."""
+def record_delivery(connection: Connection, run: RunRecord, received: ReceivedUpdate, chat: ChatThread | None) -> None:
+    """Record the delivery of a webhook with its run, and the thread of later ones; forget old deliveries."""
+    table = channel_inbound.c
+    same = (table.owner == run.owner) & (table.channel == received.channel) & (table.account == received.account)
+    connection.execute(delete(channel_inbound).where(same, table.received_at < datetime.now(UTC) - KEEP))
     record_received(connection, run.owner, received, run.run_id)
-    save_chat(connection, run.owner, chat)
+    if chat is not None:
+        save_chat(connection, run.owner, chat)
 
 
 def record_command(

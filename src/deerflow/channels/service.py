@@ -218,6 +218,7 @@ class ChannelHub:
         self._configured = self._config.current  # changes of the file take effect at the next start
         self._saved = SavedChannels(harness.core.database, harness.core.source, harness.core.saved_models.cipher)
         self._apps: dict[str, ChatAppConfig] = {}
+        self._failed: dict[str, ChatAppConfig] = {}
 
     async def keep(self) -> None:
         """Open, close and replace connections for ever."""
@@ -238,9 +239,12 @@ class ChannelHub:
             if self.connections[name].is_over or wanted.get(name) != self._apps.get(name):
                 await self.connections.pop(name).aclose()
         for name in wanted.keys() - self.connections.keys():
+            if self._failed.get(name) == wanted[name]:
+                continue
             try:
                 self._open(name, wanted[name])
             except DeerFlowError as problem:  # a package that is missing
+                self._failed[name] = wanted[name]
                 logger.error("channel %s cannot be opened: %s", name, problem)
 
     def _open(self, name: str, app: ChatAppConfig) -> None:

@@ -28,7 +28,7 @@ from deerflow.gateway.middleware.body_limits import LOOPBACK
 from deerflow.gateway.middleware.request_context import HeaderTimeoutProtocol
 from deerflow.harness import Harness, open_harness
 from deerflow.persistence.queries import channels as rows
-from deerflow.runtime.background import run_unless_unavailable, wait_for_event
+from deerflow.runtime.background import log_task_exception, run_unless_unavailable, wait_for_event
 from deerflow.tracing.logs import start_logging
 
 if sys.platform == "win32":
@@ -125,7 +125,7 @@ async def run_server(source: ConfigSource, listener: socket.socket, allow_remote
 async def open_used_channels(harness: Harness, changed: asyncio.Event) -> AsyncIterator[None]:
     """Connect to chat apps as soon as there is one. Without any, nothing of them is imported."""
     keeping = asyncio.create_task(keep_channels(harness, changed), name="chat apps")
-    keeping.add_done_callback(log_failure)
+    keeping.add_done_callback(log_task_exception)
     try:
         yield
     finally:

@@ -8,7 +8,15 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
 from deerflow.domain.errors import NotFound
-from deerflow.persistence.tables import channel_connections, channel_leases, hooks, insert_or_ignore, to_key
+from deerflow.persistence.tables import (
+    channel_chats,
+    channel_connections,
+    channel_inbound,
+    channel_leases,
+    hooks,
+    insert_or_ignore,
+    to_key,
+)
 
 FREE = ""
 """Name of the process that holds a lease which is free."""
@@ -156,7 +164,9 @@ def change_hook(connection: Connection, owner: str, hook_id: str, values: Mappin
 
 
 def delete_hook(connection: Connection, owner: str, hook_id: str) -> None:
-    """Delete a hook of a user, or raise `NotFound`."""
+    """Delete a hook of a user with its deliveries, or raise `NotFound`."""
     owned = (hooks.c.hook_id == hook_id) & (hooks.c.owner == owner)
     if not connection.execute(delete(hooks).where(owned)).rowcount:
         raise NotFound(f"no hook {hook_id!r}")
+    for table in (channel_chats, channel_inbound):
+        connection.execute(delete(table).where(table.c.account == hook_id, table.c.owner == owner))
