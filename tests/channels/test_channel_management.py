@@ -154,6 +154,11 @@ async def test_people_connect_their_own_accounts_and_change_nothing_else(tmp_pat
             assert (await bob.request(method, URL + path, json=body)).status_code == 403
         await managed.connect_account(managed.admin, sender=1)
         await managed.connect_account(bob, sender=2)
+        telegram.write("Hello", sender=2)
+        await telegram.wait_until(lambda: telegram.in_chat(2)[-1].text == "Hi")
+        assert (await bob.post(f"{URL}/test")).status_code == 202
+        await telegram.wait_until(lambda: telegram.in_chat(2)[-1].text == "✅ DeerFlow")
+        assert telegram.in_chat(1)[-1].text != "✅ DeerFlow"
         (account,) = (await bob.get("/api/channels")).json()["accounts"]
         assert (account["external_id"], account["name"]) == ("2", "Person 2")
         assert (await bob.delete(f"{URL}/accounts/1")).json()["error"] == "NotFound"

@@ -221,7 +221,7 @@ async def restart_channel(name: str, harness: HarnessDep, user: CurrentAdmin, re
 
 
 @router.post("/channels/{name}/test", status_code=202, summary="Send a test message")
-async def send_test_message(name: str, harness: HarnessDep, user: CurrentAdmin, request: Request) -> None:
+async def send_test_message(name: str, harness: HarnessDep, user: CurrentUser, request: Request) -> None:
     """Send a test message to the chat in which the current user has written to the bot."""
     await get_manager(harness).send_test(user, name)
     request.app.state.channels_changed.set()
