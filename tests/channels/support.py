@@ -13,8 +13,9 @@ from deerflow.channels.adapter import ChannelAdapter, ChannelLimits
 from deerflow.channels.feishu.adapter import FeishuAdapter
 from deerflow.channels.feishu.api import FeishuApi
 from deerflow.channels.feishu.cards import LIMITS as FEISHU_LIMITS
+from deerflow.channels.lease import LOCKS
 from deerflow.channels.people import create_code
-from deerflow.channels.service import ChannelConnection
+from deerflow.channels.service import ChannelConnection, create_lease
 from deerflow.channels.slack.adapter import SlackAdapter
 from deerflow.channels.slack.api import SlackApi
 from deerflow.channels.telegram.adapter import TelegramAdapter
@@ -24,6 +25,7 @@ from deerflow.config.source import open_source
 from deerflow.domain.identity import LOCAL_USER, Principal
 from deerflow.domain.runs import MultitaskStrategy
 from deerflow.harness import Harness, open_harness
+from deerflow.persistence.engine.liveness import hold_process_lock
 from deerflow.testing import ScriptedModel
 from deerflow.testing.channels.feishu import APP_ID, APP_SECRET, FakeFeishu
 from deerflow.testing.channels.server import ShownMessage
@@ -145,13 +147,14 @@ async def open_connection(
     """Yield a harness and its connection through an adapter."""
     source = open_source(directory=home, environment={}, overrides={**OFF, **settings})
     async with asyncio.timeout(limit_s), open_harness(source, model) as harness:
-        lock = harness.core.home / "channels" / f"{adapter.name}.lock"
-        connection = ChannelConnection(harness, adapter, lambda: allowed, lambda: strategy, lock, app)
-        connection.begin()
-        try:
-            yield harness, connection
-        finally:
-            await connection.aclose()
+        with hold_process_lock(harness.core.home / LOCKS) as process:
+            lease = create_lease(harness, adapter.name, process)
+            connection = ChannelConnection(harness, adapter, lambda: allowed, lambda: strategy, lease, app)
+            connection.begin()
+            try:
+                yield harness, connection
+            finally:
+                await connection.aclose()
 
 
 def create_adapter(fake: FakeChatApp, limits: ChannelLimits | None = None, token: str = TOKEN) -> ChannelAdapter:

@@ -56,6 +56,7 @@ PAGES = {
     "empty project": "/projects/{empty}",
     "usage": "/usage",
     "settings": "/settings",
+    "chat apps": "/channels",
     "account without login": "/account",
     "users without login": "/users",
     "teams without login": "/teams",

@@ -236,6 +236,7 @@ def drop_account_tables(connection: sqlite3.Connection) -> None:
     """Remove the tables that migrations from 0023 on create."""
     connection.execute("ALTER TABLE runs DROP COLUMN started_by")
     for later in (
+        *("hooks", "channel_connections", "channel_leases"),
         *("channel_outbox", "channel_inbound", "channel_chats", "channel_codes", "channel_people"),
         *("accepted_skills", "grants", "team_members", "teams"),
         *("login_attempts", "passkeys", "identities"),

@@ -51,12 +51,21 @@ class ChatDelivery:
         self._tasks = BackgroundTasks()
         self._pacers: dict[ChatAddress, ChatPacer] = {}
         self._turns: defaultdict[tuple[ChatAddress, str], asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._begun: set[int] = set()
         self._is_closing = False
 
     def begin(self, message: OutgoingMessage) -> None:
-        """Send a message in the background; an answer when its run has ended."""
-        if not self._is_closing:
+        """Send a message in the background, unless that has begun; an answer when its run has ended."""
+        if not self._is_closing and message.number not in self._begun:
+            self._begun.add(message.number)
             self._tasks.begin(self._deliver(message), f"message {message.number}")
+
+    async def begin_requested(self, account: str) -> None:
+        """Send texts that other processes have put into the outbox."""
+        query = partial(rows.list_open, channel=self._adapter.name, account=account, kind="text")
+        for message in await self._database.look_up(query):
+            if message.state == "pending":
+                self.begin(message)
 
     async def begin_of_run(self, run: RunRecord) -> None:
         """Send the answer of a run in the background."""
@@ -108,6 +117,12 @@ class ChatDelivery:
             await asyncio.wait(set(self._tasks.tasks), timeout=CLOSE_S)
 
     async def _deliver(self, message: OutgoingMessage) -> None:
+        try:
+            await self._deliver_until_sent(message)
+        finally:
+            self._begun.discard(message.number)
+
+    async def _deliver_until_sent(self, message: OutgoingMessage) -> None:
         retry_s = FIRST_RETRY_S
         while True:
             try:

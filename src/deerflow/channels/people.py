@@ -48,7 +48,7 @@ class ChannelPeople:
         )
         change = partial(rows.redeem_code, code_hash=hash_code(code), person=person, received=received)
         owner = await self.database.write(change)
-        who = await self._find_user(owner)
+        who = await self.find_user(owner)
         if who is None:
             raise NotFound("the account of the code is disabled")
         return who
@@ -63,12 +63,12 @@ class ChannelPeople:
         query = partial(rows.find_person, channel=channel, account=account, external_id=sender.external_id)
         person = await self.database.look_up(query)
         if person is not None:
-            return await self._find_user(person.owner)
+            return await self.find_user(person.owner)
         if sender.external_id not in {str(each) for each in allowed} or await self.authenticator.needs_login():
             return None
         return LOCAL_USER
 
-    async def _find_user(self, owner: str) -> Principal | None:
+    async def find_user(self, owner: str) -> Principal | None:
         """Return a user who may use the server now."""
         if not await self.authenticator.needs_login():
             return LOCAL_USER if owner == LOCAL_USER.user_id else None

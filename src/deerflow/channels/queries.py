@@ -18,6 +18,7 @@ from deerflow.persistence.tables import (
     channel_outbox,
     channel_people,
     insert_or_ignore,
+    runs,
     to_key,
 )
 
@@ -169,6 +170,23 @@ def is_received(connection: Connection, received: ReceivedUpdate) -> bool:
     return connection.execute(query).first() is not None
 
 
+@dataclass(frozen=True, slots=True)
+class StartedRun:
+    """Run that a delivery of a webhook has started."""
+
+    thread_id: str
+    run_id: str
+
+
+def find_started(connection: Connection, received: ReceivedUpdate) -> StartedRun | None:
+    """Return the run of a delivery that was received before."""
+    table = channel_inbound.c
+    chosen = (table.channel == received.channel) & (table.account == received.account)
+    query = select(runs.c.thread_id, runs.c.run_id).join(channel_inbound, table.run_id == runs.c.run_id)
+    row = connection.execute(query.where(chosen, table.update_id == received.update_id)).first()
+    return None if row is None else StartedRun(row.thread_id, row.run_id)
+
+
 def record_received(connection: Connection, owner: str, received: ReceivedUpdate, run_id: str | None = None) -> None:
     """Record an update, or raise `AlreadyReceived`."""
     row: dict[str, Any] = {"channel": received.channel, "account": received.account, "update_id": received.update_id}
@@ -189,6 +207,23 @@ def find_chat(connection: Connection, address: ChatAddress, owner: str) -> ChatT
     """Return the thread of a user in a chat."""
     row = connection.execute(select(channel_chats).where(match_chat(address, owner))).first()
     return None if row is None else ChatThread(address, owner, row.thread_id, row.settings)
+
+
+def find_own_chat(connection: Connection, channel: str, owner: str) -> ChatAddress:
+    """Return the chat in which a user has written to a bot last: the private one if there is one.
+
+    Raises:
+        NotFound: The user has not written to the bot.
+    """
+    table = channel_chats.c
+    people = select(channel_people.c.external_id).where(
+        channel_people.c.owner == owner, channel_people.c.channel == channel
+    )
+    query = select(channel_chats).where(table.owner == owner, table.channel == channel)
+    row = connection.execute(query.order_by(table.chat.in_(people).desc(), table.updated_at.desc())).first()
+    if row is None:
+        raise NotFound("there is no chat with you yet: write to the bot first")
+    return ChatAddress(row.channel, row.account, row.chat, row.topic)
 
 
 def match_chat(address: ChatAddress, owner: str) -> ColumnElement[bool]:
@@ -233,6 +268,16 @@ def record_message(
     insert_outgoing(connection, run.owner, [answer])
 
 
+def record_delivery(connection: Connection, run: RunRecord, received: ReceivedUpdate, chat: ChatThread | None) -> None:
+    """Record the delivery of a webhook with its run, and the thread of later ones; forget old deliveries."""
+    table = channel_inbound.c
+    same = (table.owner == run.owner) & (table.channel == received.channel) & (table.account == received.account)
+    connection.execute(delete(channel_inbound).where(same, table.received_at < datetime.now(UTC) - KEEP))
+    record_received(connection, run.owner, received, run.run_id)
+    if chat is not None:
+        save_chat(connection, run.owner, chat)
+
+
 def record_command(
     connection: Connection, owner: str, received: ReceivedUpdate, reply: OutgoingMessage, chat: ChatThread | None
 ) -> Sequence[OutgoingMessage]:
@@ -272,10 +317,14 @@ def find_outgoing(connection: Connection, owner: str, number: int) -> OutgoingMe
     return to_outgoing(row)
 
 
-def list_open(connection: Connection, channel: str, account: str) -> Sequence[OutgoingMessage]:
-    """Return the messages of all people that are still to be sent, oldest first."""
+def list_open(
+    connection: Connection, channel: str, account: str, kind: OutgoingKind | None = None
+) -> Sequence[OutgoingMessage]:
+    """Return the messages of all people that are still to be sent, or those of a kind, oldest first."""
     table = channel_outbox.c
     chosen = (table.channel == channel) & (table.account == account) & table.state.in_(OPEN)
+    if kind is not None:
+        chosen &= table.kind == kind
     query = select(channel_outbox).where(chosen).order_by(table.number)
     return [to_outgoing(row) for row in connection.execute(query)]
 

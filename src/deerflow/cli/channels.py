@@ -1,6 +1,8 @@
-"""`deerflow channels`: codes that connect chat accounts, and a test of the configured chat apps."""
+"""`deerflow channels`: state and test of the chat apps, and codes that connect chat accounts."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -10,15 +12,18 @@ from deerflow.accounts.model import clean_email
 from deerflow.accounts.queries import find_account_by_email, has_accounts
 from deerflow.channels.adapter import ChannelError
 from deerflow.channels.apps import create_adapters
-from deerflow.channels.people import ConnectCode, create_code
+from deerflow.channels.management import NONE_CONFIGURED, ChannelInfo, ChannelManager
+from deerflow.channels.people import ConnectCode
+from deerflow.channels.saved import select_apps
 from deerflow.cli.runs import ConfigOption
 from deerflow.config.source import ConfigSource, open_source
 from deerflow.domain.errors import InvalidRequest
 from deerflow.domain.identity import LOCAL_USER, Principal
+from deerflow.harness.core import open_saved_models
 from deerflow.persistence.engine import open_database
 from deerflow.persistence.engine.database import Database
 
-app = typer.Typer(help="Connect chat accounts, and test the configured chat apps.", no_args_is_help=True)
+app = typer.Typer(help="State and test of the chat apps, and codes that connect chat accounts.", no_args_is_help=True)
 
 EmailOption = Annotated[
     str | None, typer.Option("--email", help="Account of the person; required on a server with accounts.")
@@ -27,7 +32,7 @@ EmailOption = Annotated[
 
 @app.callback()
 def options() -> None:
-    """Connect chat accounts, and test the configured chat apps."""
+    """State and test of the chat apps, and codes that connect chat accounts."""
 
 
 @app.command()
@@ -39,18 +44,43 @@ def code(email: EmailOption = None, config: ConfigOption = None) -> None:
 
 
 @app.command()
+def status(config: ConfigOption = None) -> None:
+    """Print the state of each chat app, as the running server has it. Exits with 1 unless all are connected."""
+    found = asyncio.run(read_status(open_source(config)))
+    if not found:
+        typer.echo(NONE_CONFIGURED[0].upper() + NONE_CONFIGURED[1:] + ".")
+    for channel in found:
+        typer.echo(describe(channel))
+    if not all(channel.connected_since or channel.is_overridden for channel in found):
+        raise typer.Exit(1)
+
+
+@app.command()
 def test(config: ConfigOption = None) -> None:
-    """Log in at each configured chat app and print the name of the bot."""
+    """Log in at each chat app and print the name of the bot."""
     if not asyncio.run(test_adapters(open_source(config))):
         raise typer.Exit(1)
 
 
-async def make_code(source: ConfigSource, email: str | None) -> ConnectCode:
-    """Return a code for the local user, or for an account."""
+@asynccontextmanager
+async def open_manager(source: ConfigSource) -> AsyncIterator[ChannelManager]:
+    """Open the database and yield the management of chat apps."""
     loaded = source.current
     loaded.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     async with open_database(loaded.config.database.get_location(loaded.home), loaded.home) as database:
-        return await create_code(database, await find_user(database, email))
+        yield ChannelManager(database, source, open_saved_models(source, database).cipher)
+
+
+async def make_code(source: ConfigSource, email: str | None) -> ConnectCode:
+    """Return a code for the local user, or for an account."""
+    async with open_manager(source) as manager:
+        return await manager.create_code(await find_user(manager.database, email))
+
+
+async def read_status(source: ConfigSource) -> list[ChannelInfo]:
+    """Return the state of all chat apps, as the servers have stored it."""
+    async with open_manager(source) as manager:
+        return await manager.list()
 
 
 async def find_user(database: Database, email: str | None) -> Principal:
@@ -69,12 +99,13 @@ async def find_user(database: Database, email: str | None) -> Principal:
 
 
 async def test_adapters(source: ConfigSource) -> bool:
-    """Log in at each configured chat app. Return whether all of them work."""
-    adapters = list(create_adapters(source.current.config.channels))
-    if not adapters:
-        typer.echo("No chat app is configured in `channels:` of config.yaml.")
+    """Log in at each chat app. Return whether all of them work."""
+    async with open_manager(source) as manager:
+        apps = await manager.find_enabled()
+    if not apps:
+        typer.echo(NONE_CONFIGURED[0].upper() + NONE_CONFIGURED[1:] + ".")
     works = True
-    for adapter in adapters:
+    for adapter in create_adapters(select_apps(apps)):
         try:
             bot = await adapter.log_in()
             typer.echo(f"{adapter.name}: works as @{bot.name}")
@@ -84,3 +115,18 @@ async def test_adapters(source: ConfigSource) -> bool:
         finally:
             await adapter.aclose()
     return works
+
+
+def describe(channel: ChannelInfo) -> str:
+    """Return the state of a chat app as a line."""
+    if channel.is_overridden:
+        return f"{channel.name}: connected on the page, but config.yaml has it too and is used"
+    if not channel.is_readable:
+        return f"{channel.name}: the saved settings cannot be decrypted; enter them again on the page"
+    if not channel.is_running:
+        return f"{channel.name}: no server runs"
+    counts = f"{channel.received} in, {channel.sent} out"
+    if channel.connected_since is not None:
+        since = channel.connected_since.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        return f"{channel.name}: connected as @{channel.bot} since {since}; {counts}"
+    return f"{channel.name}: not connected: {channel.last_error or 'connecting'}; {counts}"

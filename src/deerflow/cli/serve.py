@@ -27,6 +27,8 @@ from deerflow.gateway.mcp_endpoint import McpEndpoint
 from deerflow.gateway.middleware.body_limits import LOOPBACK
 from deerflow.gateway.middleware.request_context import HeaderTimeoutProtocol
 from deerflow.harness import Harness, open_harness
+from deerflow.persistence.queries import channels as rows
+from deerflow.runtime.background import log_task_exception, run_unless_unavailable, wait_for_event
 from deerflow.tracing.logs import start_logging
 
 if sys.platform == "win32":
@@ -37,6 +39,8 @@ else:
 logger = logging.getLogger(__name__)
 
 GRACE_S = 2
+CHANNELS_POLL_S = 30.0
+"""Time after which a server notices the first chat app that was connected on the page of another one."""
 BACKLOG = 2048
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GC_THRESHOLDS = (2000, 5, 5)
@@ -110,7 +114,7 @@ async def run_server(source: ConfigSource, listener: socket.socket, allow_remote
         preparing = asyncio.create_task(harness.core.sandboxes.prepare())
         preparing.add_done_callback(log_failure)
         try:
-            async with open_configured_channels(harness):
+            async with open_used_channels(harness, app.state.channels_changed):
                 await server.serve(sockets=[listener])
         finally:
             preparing.cancel()
@@ -118,15 +122,27 @@ async def run_server(source: ConfigSource, listener: socket.socket, allow_remote
 
 
 @asynccontextmanager
-async def open_configured_channels(harness: Harness) -> AsyncIterator[None]:
-    """Connect to the chat apps that are configured. Without any, nothing of them is imported."""
-    if not harness.core.source.current.config.channels.is_used:
+async def open_used_channels(harness: Harness, changed: asyncio.Event) -> AsyncIterator[None]:
+    """Connect to chat apps as soon as there is one. Without any, nothing of them is imported."""
+    keeping = asyncio.create_task(keep_channels(harness, changed), name="chat apps")
+    keeping.add_done_callback(log_task_exception)
+    try:
         yield
-        return
+    finally:
+        keeping.cancel()
+        await asyncio.wait({keeping})
+
+
+async def keep_channels(harness: Harness, changed: asyncio.Event) -> None:
+    """Wait for the first chat app, in `config.yaml` or connected on the page, then keep all connected."""
+    if not harness.core.source.current.config.channels.is_used:
+        while not await run_unless_unavailable(lambda: harness.core.database.look_up(rows.has_saved_channels)):
+            await wait_for_event(changed, CHANNELS_POLL_S)
+            changed.clear()
     from deerflow.channels.service import open_channels
 
-    async with open_channels(harness):
-        yield
+    async with open_channels(harness, changed):
+        await asyncio.Event().wait()
 
 
 def log_failure(task: "asyncio.Task[None]") -> None:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,6 +47,7 @@ class ConfigSource:
         self._written = loaded
         self._stamps = loaded.stamps
         self._problem: str | None = None
+        self._secrets_by_kind: dict[str, tuple[str, ...]] = {}
         self._saved_secrets: tuple[str, ...] = ()
         self._redactor = loaded, Redactor(loaded)
 
@@ -65,10 +67,11 @@ class ConfigSource:
             self._redactor = self._current, Redactor(self._current, self._saved_secrets)
         return self._redactor[1](text)
 
-    def remember_secrets(self, secrets: Sequence[str]) -> None:
-        """Mask these secrets too, in place of those of an earlier call."""
-        if self._saved_secrets != tuple(secrets):
-            self._saved_secrets = tuple(secrets)
+    def remember_secrets(self, secrets: Sequence[str], kind: str = "models") -> None:
+        """Mask these secrets too, in place of those of an earlier call for the same kind."""
+        if self._secrets_by_kind.get(kind) != tuple(secrets):
+            self._secrets_by_kind[kind] = tuple(secrets)
+            self._saved_secrets = tuple(chain.from_iterable(self._secrets_by_kind.values()))
             self._redactor = self._current, Redactor(self._current, self._saved_secrets)
 
     def refresh(self) -> LoadedConfig:

@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 UNTRUSTED_MARK, READ_URLS_MARK = "untrusted", "read_addresses"
 """Keys of a tool message: the source of its untrusted content, and the URLs in it that subagents have read."""
+WEBHOOK = "webhook"
+"""Source of untrusted content: the payload of a webhook, in the first message of a run."""
 MAX_URLS = 50_000
 URL_PATTERN = re.compile(r"https?://[^\s<>\"'`\\\x00-\x1f]{1,4000}", re.IGNORECASE)
 # Characters that may follow the end of a URL: punctuation, Markdown, JSON.

@@ -289,6 +289,7 @@ def add_middlewares(app: FastAPI, harness: Harness, hosts: Collection[str] | Non
     app.add_middleware(AbandonedRequestMiddleware)
     app.add_middleware(BodyLimitMiddleware, limits=limits, exempt_paths=(MCP,))
     config = harness.core.source.current.config
+    app.state.channels_changed = asyncio.Event()
     app.state.request_origins = RequestOrigins(config.server.trusted_proxies, config.users.secure_cookies == "always")
     app.add_middleware(
         AuthenticationMiddleware,

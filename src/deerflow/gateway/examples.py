@@ -22,6 +22,7 @@ API_TOKEN_ID = "1f0a3c5e-7d42-4b1a-8012-0c0ffee070ce"
 IDENTITY = "1f0a3c5e-7d42-4b1a-8015-0c0ffee01d00"
 PASSKEY_ID = "1f0a3c5e-7d42-4b1a-8016-0c0ffee0ca5e"
 INVITATION = "1f0a3c5e-7d42-4b1a-8013-0c0ffee01417"
+HOOK = "1f0a3c5e-7d42-4b1a-8019-0c0ffee0400c"
 USER = "c0ffee7d424b1a80140c0ffee0face00"
 PROJECT = "1f0a3c5e-7d42-4b1a-8009-0c0ffee0beac"
 TEAM = "1f0a3c5e-7d42-4b1a-8017-0c0ffee07ea0"
@@ -70,6 +71,9 @@ PATH_EXAMPLES: Mapping[str, str] = MappingProxyType(
         "project_id": PROJECT,
         "file_id": PROJECT_FILE,
         "/api/saved-models/{name}": CONNECTED_MODEL,
+        "/api/channels/{name}": "telegram",
+        "external_id": "123456789",
+        "hook_id": HOOK,
         "path": "mnt/user-data/outputs/report.md",
         "PUT /api/threads/{thread_id}/artifacts/{path}": "mnt/user-data/outputs/plan.md",
         "/api/threads/{thread_id}/previews/{path}": "mnt/user-data/outputs/page.html",

@@ -142,6 +142,7 @@ ROUTES = (
         routers.load_teams,
         ("/teams", "/shared-with-me", *(f"/{kind}/*/grants" for kind in ("threads", "agents", "skills/custom"))),
     ),
+    LazyRouter(routers.load_channels, ("/channels", "/hooks")),
     LazyRouter(routers.load_agents, ("/agents",)),
     LazyRouter(routers.load_projects, ("/projects",)),
     LazyRouter(

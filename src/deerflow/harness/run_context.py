@@ -27,7 +27,7 @@ from deerflow.domain.identity import LOCAL_USER, check_thread_id, check_user_id,
 from deerflow.domain.runs import AgentSpec, CancelAction
 from deerflow.domain.sandbox import OutputLimits
 from deerflow.domain.subagents import BatchRequest, CancelHandler, InheritedState, ItemOutcome, TaskOutcome, TaskRequest
-from deerflow.domain.taint import TaintTracker
+from deerflow.domain.taint import WEBHOOK, TaintTracker
 from deerflow.domain.usage import ModelBudget
 from deerflow.guardrails.policy import PolicyFile
 from deerflow.harness.core import DEMO_MODEL, Core, agent_settings, merge_models, open_core, thread_snapshots
@@ -91,7 +91,7 @@ async def open_run_context(
         acp=core.acp.for_thread(run.owner, run.thread_id),
         uploads=RunUploads(core.uploads, run.owner, run.thread_id),
         channel=find_channel(request.metadata),
-        taint=TaintTracker(is_resumed=job.past is not None),
+        taint=TaintTracker(is_resumed=job.past is not None, sources=find_sources(request.metadata)),
         pages=resources.web_pages.for_thread(run.thread_id, run.owner),
         budget=budget,
         model_slot=job.records.model_slot,
@@ -191,6 +191,11 @@ def find_channel(metadata: Mapping[str, object]) -> str | None:
     """Return the channel that a request came from, as its metadata says."""
     channel = metadata.get("channel")
     return channel if isinstance(channel, str) else None
+
+
+def find_sources(metadata: Mapping[str, object]) -> set[str]:
+    """Return the sources of untrusted content in the first message of a run."""
+    return {WEBHOOK} if find_channel(metadata) == WEBHOOK else set()
 
 
 def build_served_lead_agent(config: RunnableConfig) -> AgentGraph:

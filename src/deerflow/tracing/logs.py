@@ -70,6 +70,21 @@ class Metrics:
         )
         self._tool_calls = Counter("deerflow_tool_calls", "Tool results.", ["tool", "outcome"], registry=registry)
         self._names: dict[str, set[str]] = {"model": set(), "tool": set()}
+        self._add_channels(registry)
+
+    def _add_channels(self, registry: CollectorRegistry) -> None:
+        self.channel_messages = Counter(
+            "deerflow_channel_messages",
+            "Messages of chat apps through this process, by direction.",
+            ["channel", "direction"],
+            registry=registry,
+        )
+        self.channel_connected = Gauge(
+            "deerflow_channel_connected",
+            "1 if this process is connected to the chat app, else 0.",
+            ["channel"],
+            registry=registry,
+        )
 
     def to_text(self) -> bytes:
         """Return all metrics in the Prometheus text format."""

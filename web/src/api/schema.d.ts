@@ -229,6 +229,9 @@ export interface components {
       readonly category?: ("preference" | "knowledge" | "context" | "behavior" | "goal" | "correction") | null;
       readonly confidence?: number | null;
     };
+    readonly ChangeHook: {
+      readonly is_enabled: boolean;
+    };
     readonly ChangeMade: {
       readonly change_id: string;
       readonly seq: number;
@@ -267,6 +270,53 @@ export interface components {
       readonly lines_removed: number | null;
       readonly diff: string | null;
       readonly left_out: ("binary" | "too large" | "no copy" | "several names") | null;
+    };
+    readonly ChannelStatus: {
+      readonly name: string;
+      readonly title: string;
+      /** @enum {string} */
+      readonly source: "config" | "page";
+      readonly is_overridden: boolean;
+      readonly is_readable: boolean;
+      readonly is_running: boolean;
+      readonly bot: string;
+      readonly connected_since: string | null;
+      readonly last_error: string | null;
+      readonly last_error_at: string | null;
+      readonly received: number;
+      readonly sent: number;
+    };
+    readonly Channels: {
+      readonly channels: readonly components["schemas"]["ChannelStatus"][];
+      readonly apps: readonly components["schemas"]["ChatAppInfo"][];
+      readonly accounts: readonly components["schemas"]["ChatAccount"][];
+      readonly can_change: boolean;
+    };
+    readonly ChatAccount: {
+      readonly channel: string;
+      readonly external_id: string;
+      readonly name: string;
+      /** Format: date-time */
+      readonly created_at: string;
+    };
+    readonly ChatAppFieldInfo: {
+      readonly name: string;
+      readonly description: string;
+      readonly is_required: boolean;
+    };
+    readonly ChatAppInfo: {
+      readonly name: string;
+      readonly title: string;
+      readonly fields: readonly components["schemas"]["ChatAppFieldInfo"][];
+      readonly is_configured: boolean;
+    };
+    readonly ChatAppSettings: {
+      readonly settings: {
+        [key: string]: string;
+      };
+    };
+    readonly ChatBot: {
+      readonly bot: string;
     };
     readonly CheckAttempt: {
       readonly url: string;
@@ -342,6 +392,12 @@ export interface components {
       /** @default {} */
       readonly budget?: components["schemas"]["RunBudget"];
       readonly thread_id?: string | null;
+    };
+    readonly ConnectCodeInfo: {
+      readonly code: string;
+      readonly command: string;
+      /** Format: date-time */
+      readonly expires_at: string;
     };
     readonly ConsoleRun: {
       readonly run_id: string;
@@ -453,6 +509,10 @@ export interface components {
        * @enum {string}
        */
       readonly if_exists?: "raise" | "do_nothing";
+    };
+    readonly CreateHook: {
+      readonly name: string;
+      readonly settings: components["schemas"]["HookFields"];
     };
     readonly CreateInvitation: {
       readonly email?: string | null;
@@ -794,6 +854,25 @@ export interface components {
     readonly Hits: {
       readonly hits: readonly components["schemas"]["Hit"][];
       readonly next_cursor: string | null;
+    };
+    readonly HookFields: {
+      readonly prompt: string;
+      readonly agent?: string | null;
+      /**
+       * @default each
+       * @enum {string}
+       */
+      readonly thread?: "each" | "one" | "key";
+      /** @default */
+      readonly key?: string;
+    };
+    readonly HookInfo: {
+      readonly hook_id: string;
+      readonly name: string;
+      readonly settings: components["schemas"]["HookFields"];
+      readonly is_enabled: boolean;
+      /** Format: date-time */
+      readonly created_at: string;
     };
     readonly IdentityInfo: {
       readonly identity_id: string;
@@ -1228,6 +1307,10 @@ export interface components {
       readonly category?: "preference" | "knowledge" | "context" | "behavior" | "goal" | "correction";
       /** @default 0.5 */
       readonly confidence?: number;
+    };
+    readonly NewHookInfo: {
+      readonly hook: components["schemas"]["HookInfo"];
+      readonly secret: string;
     };
     readonly NewLink: {
       readonly path: string;
@@ -2078,6 +2161,10 @@ export interface components {
       readonly authorization_url: string;
       /** Format: date-time */
       readonly expires_at: string;
+    };
+    readonly StartedRunInfo: {
+      readonly thread_id: string;
+      readonly run_id: string;
     };
     readonly Starter: {
       readonly id: string;

@@ -2,6 +2,7 @@
 
 import { type AccountsApi, accountsApi } from "@/api/accounts";
 import { type AgentsApi, agentsApi } from "@/api/agents";
+import { type ChannelsApi, channelsApi } from "@/api/channels";
 import { type FeedbackApi, feedbackApi } from "@/api/feedback";
 import { type Fetch, requestJson } from "@/api/http";
 import { type MemoryApi, memoryApi } from "@/api/memory";
@@ -50,6 +51,7 @@ export interface Server
     ToolsApi,
     UsageApi {
   readonly accounts: AccountsApi;
+  readonly channels: ChannelsApi;
   readonly teams: TeamsApi;
   info(): Promise<ServerInfo>;
   /** Load all messages, including those no longer in the model's context. */
@@ -60,6 +62,7 @@ export interface Server
 export function createServer(fetch: Fetch): Server {
   return {
     accounts: accountsApi(fetch),
+    channels: channelsApi(fetch),
     teams: teamsApi(fetch),
     ...agentsApi(fetch),
     ...feedbackApi(fetch),

@@ -94,6 +94,11 @@ const settings = createRoute({
   path: "/settings",
   component: lazyRouteComponent(() => import("@/features/settings/SettingsPage"), "SettingsPage"),
 });
+const channels = createRoute({
+  getParentRoute: () => root,
+  path: "/channels",
+  component: lazyRouteComponent(() => import("@/features/settings/channels/ChannelsPage"), "ChannelsPage"),
+});
 const account = createRoute({
   getParentRoute: () => root,
   path: "/account",
@@ -129,6 +134,7 @@ const routeTree = root.addChildren([
   mcpServer,
   usage,
   settings,
+  channels,
   account,
   users,
   teams,

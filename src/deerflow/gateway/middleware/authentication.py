@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -45,6 +46,8 @@ PUBLIC = frozenset(
 """Routes without a login, besides those below and the page."""
 PUBLIC_BELOW = ("/api/shared/", f"{AUTH}oauth/", f"{AUTH}callback/")
 """Beginnings of paths that are read without a login: shared threads, and logins at OpenID providers."""
+HOOK = re.compile(r"/api/hooks/[^/]+")
+"""Webhooks, whose requests are signed instead. Other paths below need a login."""
 PROTECTED = ("/api/", "/mcp", "/metrics")
 """Beginnings of the paths that need a credential; the rest is the page."""
 METRICS = "/metrics"
@@ -221,7 +224,7 @@ class AuthenticationMiddleware:
 def is_public(scope: Scope) -> bool:
     """Return whether a route needs no credential. Whatever is not listed needs one."""
     method, path = scope["method"], scope["path"]
-    if (method, path) in PUBLIC:
+    if (method, path) in PUBLIC or (method == "POST" and HOOK.fullmatch(path)):
         return True
     if method not in ("GET", "HEAD"):
         return False

@@ -24,6 +24,13 @@ def load_models() -> APIRouter:
     return models_router
 
 
+def load_channels() -> APIRouter:
+    """Import the router of /channels and /hooks."""
+    from deerflow.gateway.routers.channels import router
+
+    return router
+
+
 def load_sandbox() -> APIRouter:
     """Import the router of /sandbox."""
     from deerflow.gateway.routers.features import sandbox_router

@@ -11,7 +11,7 @@ from deerflow.domain.errors import ConfigError, StorageUnavailable
 from deerflow.domain.identity import new_id
 from deerflow.persistence.tables import installation, metadata, runs
 
-SCHEMA_VERSION = "0028"
+SCHEMA_VERSION = "0029"
 """Newest file in `migrations/versions`."""
 SQLITE_SCHEMA = Path(__file__).parents[1] / "migrations" / "sqlite.sql"
 """Statements that create all tables in an empty SQLite file. `make snapshots` writes it from the migrations."""

@@ -89,6 +89,13 @@ CREATE TABLE channel_codes (
   CONSTRAINT pk_channel_codes PRIMARY KEY (code_hash)
 );
 
+CREATE TABLE channel_connections (
+  name VARCHAR(32) NOT NULL,
+  sealed BLOB NOT NULL,
+  updated_at BIGINT NOT NULL,
+  CONSTRAINT pk_channel_connections PRIMARY KEY (name)
+);
+
 CREATE TABLE channel_inbound (
   channel VARCHAR(32) NOT NULL,
   account VARCHAR(64) NOT NULL,
@@ -97,6 +104,16 @@ CREATE TABLE channel_inbound (
   run_id VARCHAR(64),
   received_at BIGINT NOT NULL,
   CONSTRAINT pk_channel_inbound PRIMARY KEY (channel, account, update_id)
+);
+
+CREATE TABLE channel_leases (
+  name VARCHAR(64) NOT NULL,
+  process VARCHAR(64) NOT NULL,
+  renewals BIGINT NOT NULL,
+  restarts BIGINT NOT NULL,
+  state JSON NOT NULL,
+  updated_at BIGINT NOT NULL,
+  CONSTRAINT pk_channel_leases PRIMARY KEY (name)
 );
 
 CREATE TABLE channel_outbox (
@@ -175,6 +192,18 @@ CREATE TABLE grants (
   CONSTRAINT fk_grants_thread_id FOREIGN KEY(thread_id) REFERENCES threads (thread_id) ON DELETE CASCADE,
   CONSTRAINT fk_grants_user_id FOREIGN KEY(user_id) REFERENCES accounts (user_id) ON DELETE CASCADE,
   CONSTRAINT fk_grants_team_id FOREIGN KEY(team_id) REFERENCES teams (team_id) ON DELETE CASCADE
+);
+
+CREATE TABLE hooks (
+  hook_id VARCHAR(64) NOT NULL,
+  owner VARCHAR(64) NOT NULL,
+  name TEXT NOT NULL,
+  kind VARCHAR(16) NOT NULL,
+  settings JSON NOT NULL,
+  sealed BLOB NOT NULL,
+  is_enabled BOOLEAN NOT NULL,
+  created_at BIGINT NOT NULL,
+  CONSTRAINT pk_hooks PRIMARY KEY (hook_id)
 );
 
 CREATE TABLE identities (
@@ -643,6 +672,8 @@ CREATE INDEX ix_grants_team_id ON grants (team_id);
 CREATE INDEX ix_grants_thread_id ON grants (thread_id);
 
 CREATE INDEX ix_grants_user_id ON grants (user_id);
+
+CREATE INDEX ix_hooks_owner ON hooks (owner);
 
 CREATE UNIQUE INDEX ix_identities_issuer_subject ON identities (issuer, subject);
 

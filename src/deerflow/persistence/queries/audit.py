@@ -41,6 +41,8 @@ AuditKind = Literal[
     "configuration.model",
     "configuration.skill",
     "configuration.agent",
+    "configuration.channel",
+    "configuration.hook",
     "configuration.permission",
     "configuration.share",
     "configuration.grant",

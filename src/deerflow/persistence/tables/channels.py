@@ -1,6 +1,6 @@
-"""Tables of chat apps: people, codes that connect them, chats, received updates and messages to be sent."""
+"""Tables of chat apps and webhooks: connections, people, chats, received updates and messages to be sent."""
 
-from sqlalchemy import Column, Index, Integer, String, Table
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, LargeBinary, String, Table
 from sqlalchemy.types import JSON
 
 from deerflow.persistence.tables.runs import ROW_NUMBER, PlainText, UtcTime, metadata
@@ -82,4 +82,41 @@ channel_outbox = Table(
     Index("ix_channel_outbox_channel_account_state", "channel", "account", "state"),
     Index("ix_channel_outbox_owner", "owner"),
     Index("ix_channel_outbox_updated_at", "updated_at"),
+)
+
+# Process that receives the messages of a channel, empty if none does, and the state of its connection.
+# `renewals` grows while the process lives; `restarts` grows with each request for a new connection.
+channel_leases = Table(
+    "channel_leases",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("process", String(64), nullable=False),
+    Column("renewals", BigInteger, nullable=False),
+    Column("restarts", BigInteger, nullable=False),
+    Column("state", JSON, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+)
+
+# Chat apps that an administrator has connected on the page. The settings are encrypted, with their tokens.
+channel_connections = Table(
+    "channel_connections",
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("updated_at", UtcTime, nullable=False),
+)
+
+# Webhooks of people. `sealed` has the secret with which requests are signed, and the token with which answers are sent.
+hooks = Table(
+    "hooks",
+    metadata,
+    Column("hook_id", String(64), primary_key=True),
+    Column("owner", String(64), nullable=False),
+    Column("name", PlainText, nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("settings", JSON, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("is_enabled", Boolean, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Index("ix_hooks_owner", "owner"),
 )

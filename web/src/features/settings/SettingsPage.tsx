@@ -1,6 +1,7 @@
 /** Settings page. */
 
 import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { AccountSection } from "@/features/settings/account/AccountSection";
 import { KeyboardHelp } from "@/features/settings/KeyboardHelp";
 import { ModelList } from "@/features/settings/ModelList";
@@ -8,6 +9,7 @@ import { Connections } from "@/features/settings/models/Connections";
 import { Embeddings } from "@/features/settings/models/Embeddings";
 import { Notifications } from "@/features/settings/Notifications";
 import { Fact, Section } from "@/features/settings/Section";
+import { useChannelStrings } from "@/i18n/channels";
 import { useLanguage, useStrings } from "@/i18n/context";
 import { LANGUAGE_NAMES, type Language } from "@/i18n/i18n";
 import { useChangeStrings } from "@/i18n/useChangeStrings";
@@ -18,6 +20,7 @@ import { useActions, usePage } from "@/state/context";
 import type { Theme } from "@/state/preferences";
 import { useSandbox } from "@/state/sandbox";
 import { useServer } from "@/state/server";
+import { buttonLook } from "@/ui/Button";
 import { Segments } from "@/ui/Segments";
 import { Switch } from "@/ui/Switch";
 
@@ -29,6 +32,7 @@ export function SettingsPage() {
         <Appearance />
         <AccountSection />
         <Notifications />
+        <ChatApps />
         <ModelList />
         <Connections />
         <Embeddings />
@@ -76,6 +80,19 @@ function Appearance() {
           on={autoOpenPanel}
           onSwitch={(on) => actions.prefer({ autoOpenPanel: on })}
         />
+      </Fact>
+    </Section>
+  );
+}
+
+function ChatApps() {
+  const strings = useChannelStrings();
+  return (
+    <Section title={strings.title}>
+      <Fact name={strings.hint}>
+        <Link to="/channels" className={buttonLook()}>
+          {strings.open}
+        </Link>
       </Fact>
     </Section>
   );
