@@ -66,8 +66,7 @@ class SlackSocket:
                 found = [each for each in group if each.get("envelope_id")]
                 if found or "hello" in kinds:
                     yield found
-                    for each in found:
-                        await acknowledge(socket, each)
+                    await acknowledge(socket, found)
                 leaving = next((each for each in group if each.get("type") == "disconnect"), None)
                 if leaving is not None:
                     check_reason(str(leaving.get("reason")))
@@ -104,12 +103,11 @@ async def read_envelopes(socket: aiohttp.ClientWebSocketResponse, waiting: "asyn
     await waiting.put(None)
 
 
-async def acknowledge(socket: aiohttp.ClientWebSocketResponse, envelope: Envelope) -> None:
-    """Confirm an envelope. If the connection has ended, Slack sends it again on the next one."""
-    if socket.closed:
-        return
+async def acknowledge(socket: aiohttp.ClientWebSocketResponse, envelopes: Sequence[Envelope]) -> None:
+    """Confirm envelopes. If the connection has ended, Slack sends them again on the next one."""
     try:
-        await socket.send_str(orjson.dumps({"envelope_id": envelope["envelope_id"]}).decode())
+        for each in envelopes:
+            await socket.send_str(orjson.dumps({"envelope_id": each["envelope_id"]}).decode())
     except (aiohttp.ClientError, ConnectionError):
         return
 
