@@ -35,6 +35,16 @@ PUBLIC = {
     "GET /api/admin/threads/{thread_id}/messages": "only an admin may, and the owner sees it: tried elsewhere",
     **dict.fromkeys(
         (
+            "PUT /api/channels/{name}",
+            "DELETE /api/channels/{name}",
+            "POST /api/channels/{name}/check",
+            "POST /api/channels/{name}/restart",
+        ),
+        "chat apps are the installation's, and only an admin changes them: that it is refused is tried elsewhere",
+    ),
+    "POST /api/hooks/{hook_id}": "needs the signature of the hook, and answers without one as if there were none",
+    **dict.fromkeys(
+        (
             "PUT /api/mcp/servers/{server}",
             "DELETE /api/mcp/servers/{server}",
             "POST /api/mcp/servers/{server}/pins/accept",

@@ -27,6 +27,7 @@ from deerflow.persistence.queries.channels import ChannelLeaseRow
 
 NONE_CONFIGURED = "no chat app is configured: add one to `channels:` of config.yaml, or connect one on the page"
 VARIABLE = re.compile(r", as \$[A-Z_]+")
+"""Advice for `config.yaml` in the description of a setting."""
 TEST_TEXT = "✅ DeerFlow"
 ChannelSource = Literal["config", "page"]
 
@@ -237,7 +238,9 @@ def list_fields(app: type[ChatAppConfig]) -> list[ChatAppField]:
     """Return the settings that belong to one chat app only and are texts."""
     own = {name: info for name, info in app.model_fields.items() if name not in ChatAppConfig.model_fields}
     return [
-        ChatAppField(name, info.description or "", info.is_required()) for name, info in own.items() if is_text(info)
+        ChatAppField(name, VARIABLE.sub("", info.description or ""), info.is_required())
+        for name, info in own.items()
+        if is_text(info)
     ]
 
 
