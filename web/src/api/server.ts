@@ -2,7 +2,6 @@
 
 import { type AccountsApi, accountsApi } from "@/api/accounts";
 import { type AgentsApi, agentsApi } from "@/api/agents";
-import { type ChannelsApi, channelsApi } from "@/api/channels";
 import { type FeedbackApi, feedbackApi } from "@/api/feedback";
 import { type Fetch, requestJson } from "@/api/http";
 import { type MemoryApi, memoryApi } from "@/api/memory";
@@ -11,7 +10,6 @@ import { type ProjectsApi, projectsApi } from "@/api/projects";
 import { type SearchApi, searchApi } from "@/api/search";
 import { type SharingApi, sharingApi } from "@/api/sharing";
 import { type SkillsApi, skillsApi } from "@/api/skills";
-import { type TeamsApi, teamsApi } from "@/api/teams";
 import { type FilesApi, filesApi } from "@/api/threadFiles";
 import { type ToolsApi, toolsApi } from "@/api/tools";
 import { type UsageApi, usageApi } from "@/api/usage";
@@ -51,8 +49,8 @@ export interface Server
     ToolsApi,
     UsageApi {
   readonly accounts: AccountsApi;
-  readonly channels: ChannelsApi;
-  readonly teams: TeamsApi;
+  /** For the calls of pages that are loaded later. */
+  readonly fetch: Fetch;
   info(): Promise<ServerInfo>;
   /** Load all messages, including those no longer in the model's context. */
   allMessages(threadId: string): Promise<ThreadValues>;
@@ -62,8 +60,7 @@ export interface Server
 export function createServer(fetch: Fetch): Server {
   return {
     accounts: accountsApi(fetch),
-    channels: channelsApi(fetch),
-    teams: teamsApi(fetch),
+    fetch,
     ...agentsApi(fetch),
     ...feedbackApi(fetch),
     ...filesApi(fetch),

@@ -6,7 +6,7 @@ import { type FormEvent, useState } from "react";
 import { sentence } from "@/i18n/i18n";
 import { useTeamStrings } from "@/i18n/teams";
 import type { Access, Grant, Grantee, Shareable } from "@/state/server";
-import { useServer } from "@/state/server";
+import { useTeamsApi } from "@/state/teams";
 import { Button } from "@/ui/Button";
 import { Choice, INPUT, Line } from "@/ui/fields";
 import { IconButton } from "@/ui/IconButton";
@@ -15,7 +15,7 @@ const PERSON = "";
 
 export function Grants({ of }: { of: Shareable }) {
   const strings = useTeamStrings();
-  const { teams } = useServer();
+  const teams = useTeamsApi();
   const grants = useQuery({ queryKey: keyOf(of), queryFn: () => teams.grants(of) });
   return (
     <section aria-label={strings.people} className="flex flex-col gap-3">
@@ -35,7 +35,7 @@ export function Grants({ of }: { of: Shareable }) {
 
 function NewGrant({ of }: { of: Shareable }) {
   const strings = useTeamStrings();
-  const { teams } = useServer();
+  const teams = useTeamsApi();
   const own = useQuery({ queryKey: ["teams"], queryFn: teams.list });
   const [team, setTeam] = useState(PERSON);
   const [email, setEmail] = useState("");
@@ -71,7 +71,7 @@ function NewGrant({ of }: { of: Shareable }) {
 
 function GrantRow({ grant, of }: { grant: Grant; of: Shareable }) {
   const strings = useTeamStrings();
-  const { teams } = useServer();
+  const teams = useTeamsApi();
   const queries = useQueryClient();
   const put = usePut(of);
   const ending = useMutation({
@@ -111,7 +111,7 @@ function GrantRow({ grant, of }: { grant: Grant; of: Shareable }) {
 }
 
 function usePut(of: Shareable) {
-  const { teams } = useServer();
+  const teams = useTeamsApi();
   const queries = useQueryClient();
   return useMutation({
     mutationFn: ({ to, access }: { to: Grantee; access: Access }) => teams.putGrant(of, to, access),

@@ -1,9 +1,7 @@
 /** Fake server. */
 
 import { accountsApi, type Me } from "@/api/accounts";
-import { channelsApi } from "@/api/channels";
 import type { Server } from "@/api/server";
-import { teamsApi } from "@/api/teams";
 
 const LOCAL_USER: Me = {
   id: "local",
@@ -18,10 +16,10 @@ export function fakeServer(answers: Partial<Server> = {}): Server {
   const unexpectedCall = async () => Promise.reject(new Error("unexpected call"));
   return {
     accounts: accountsApi(async () => Response.json(LOCAL_USER)),
-    channels: channelsApi(async (url) =>
-      Response.json(url === "/api/hooks" ? [] : { channels: [], apps: [], accounts: [], can_change: true }),
-    ),
-    teams: teamsApi(async () => Response.json([])),
+    fetch: async (url) =>
+      Response.json(
+        url === "/api/channels" ? { channels: [], apps: [], accounts: [], can_change: true } : [],
+      ),
     info: async () => ({ version: "0.1.0" }),
     allMessages: async () => ({ messages: [] }),
     features: async () => ({}),

@@ -50,8 +50,12 @@ interface ComposerProps {
 
 /** The thread list and the header read what is shared with the person. */
 function ComposerIfAllowed({ threadId, attachments }: ComposerProps) {
-  const { teams } = useServer();
-  const shared = useQuery({ queryKey: ["shared-with-me"], queryFn: teams.sharedWithMe, enabled: false });
+  const { fetch } = useServer();
+  const shared = useQuery({
+    queryKey: ["shared-with-me"],
+    queryFn: async () => (await import("@/api/teams")).teamsApi(fetch).sharedWithMe(),
+    enabled: false,
+  });
   const found = shared.data?.threads.find(({ thread }) => thread.thread_id === threadId);
   if (found?.access !== "read") return <Composer attachments={attachments} />;
   return (

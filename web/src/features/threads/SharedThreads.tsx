@@ -6,12 +6,14 @@ import { BookOpen, Bot, Users } from "lucide-react";
 import { useStrings } from "@/i18n/context";
 import { useTeamStrings } from "@/i18n/teams";
 import { useServer } from "@/state/server";
+import { useTeamsApi } from "@/state/teams";
 import { toThread } from "@/state/threadList";
 
 const REFRESH_MS = 20_000;
 
 export function useSharedWithMe() {
-  const { accounts, teams } = useServer();
+  const { accounts } = useServer();
+  const teams = useTeamsApi();
   const me = useQuery({ queryKey: ["me"], queryFn: accounts.me });
   return useQuery({
     queryKey: ["shared-with-me"],

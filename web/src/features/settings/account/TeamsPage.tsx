@@ -1,6 +1,7 @@
 /** Teams of the person: members, and how to add, remove and leave. */
 
 import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { type FormEvent, useState } from "react";
 import type { Team, TeamRole } from "@/api/teams";
 import { Fact, Section } from "@/features/settings/Section";
@@ -8,15 +9,16 @@ import { sentence } from "@/i18n/i18n";
 import { useTeamStrings } from "@/i18n/teams";
 import { PageFrame } from "@/layout/PageFrame";
 import { useServer } from "@/state/server";
+import { useTeamsApi } from "@/state/teams";
 import { Button } from "@/ui/Button";
 import { Choice, Line } from "@/ui/fields";
 
 const TEAMS_KEY = ["teams"];
-const GUIDE = "https://github.com/bytedance/deer-flow/blob/main/docs/guides/users.md";
 
 export function TeamsPage() {
   const strings = useTeamStrings();
-  const { accounts, teams } = useServer();
+  const { accounts } = useServer();
+  const teams = useTeamsApi();
   const hasPeople = useQuery({ queryKey: ["me"], queryFn: accounts.me }).data?.login_required;
   const own = useQuery({
     queryKey: TEAMS_KEY,
@@ -30,9 +32,9 @@ export function TeamsPage() {
       <PageFrame title={strings.teams}>
         <p className="text-soft">
           {strings.noAccounts}{" "}
-          <a href={GUIDE} target="_blank" rel="noreferrer" className="text-accent underline">
+          <Link to="/settings" className="text-accent underline">
             {strings.noAccountsGuide}
-          </a>
+          </Link>
         </p>
       </PageFrame>
     );
@@ -62,7 +64,7 @@ function useChange<Input, Output>(change: (input: Input) => Promise<Output>) {
 
 function NewTeam() {
   const strings = useTeamStrings();
-  const { teams } = useServer();
+  const teams = useTeamsApi();
   const [name, setName] = useState("");
   const create = useChange(() => teams.create(name));
   const submit = (event: FormEvent) => {
@@ -92,7 +94,8 @@ function Problem({ error }: { error: Error | null }) {
 
 function TeamRow({ team }: { team: Team }) {
   const strings = useTeamStrings();
-  const { accounts, teams } = useServer();
+  const { accounts } = useServer();
+  const teams = useTeamsApi();
   const [isOpen, setOpen] = useState(false);
   const me = useQuery({ queryKey: ["me"], queryFn: accounts.me });
   const leave = useChange((id: string) => teams.removeMember(team.team_id, id));
@@ -132,7 +135,7 @@ function TeamRow({ team }: { team: Team }) {
 
 function Members({ team }: { team: Team }) {
   const strings = useTeamStrings();
-  const { teams } = useServer();
+  const teams = useTeamsApi();
   const [email, setEmail] = useState("");
   const [role, setRole] = useState<TeamRole>("member");
   const members = useQuery({

@@ -4,11 +4,10 @@ import { useState } from "react";
 import type { Channel } from "@/api/channels";
 import { OneTimeSecret } from "@/features/settings/account/OneTimeSecret";
 import { Problem } from "@/features/settings/channels/Problem";
-import { useChannelChange } from "@/features/settings/channels/useChannels";
+import { useChannelChange, useChannelsApi } from "@/features/settings/channels/useChannels";
 import { useChannelStrings } from "@/i18n/channels";
 import { useLanguage, useStrings } from "@/i18n/context";
 import { formatMoment } from "@/i18n/format";
-import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { RelativeTime } from "@/ui/RelativeTime";
 
@@ -16,7 +15,7 @@ export function ChannelRow({ channel, canChange }: { channel: Channel; canChange
   const strings = useChannelStrings();
   const page = useStrings();
   const language = useLanguage();
-  const { channels } = useServer();
+  const channels = useChannelsApi();
   const { name } = channel;
   const [isRemoving, setRemoving] = useState(false);
   const code = useChannelChange(() => channels.createCode(name));

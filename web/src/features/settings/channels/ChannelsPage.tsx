@@ -5,11 +5,10 @@ import { ChannelRow } from "@/features/settings/channels/ChannelRow";
 import { ConnectForm } from "@/features/settings/channels/ConnectForm";
 import { Hooks } from "@/features/settings/channels/Hooks";
 import { Problem } from "@/features/settings/channels/Problem";
-import { useChannelChange, useChannels } from "@/features/settings/channels/useChannels";
+import { useChannelChange, useChannels, useChannelsApi } from "@/features/settings/channels/useChannels";
 import { Fact, Section } from "@/features/settings/Section";
 import { useChannelStrings } from "@/i18n/channels";
 import { PageFrame } from "@/layout/PageFrame";
-import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { EmptyState, ErrorState } from "@/ui/states";
 
@@ -51,7 +50,7 @@ export function ChannelsPage() {
 
 function Accounts({ accounts }: { accounts: readonly ChatAccount[] }) {
   const strings = useChannelStrings();
-  const { channels } = useServer();
+  const channels = useChannelsApi();
   const disconnect = useChannelChange(channels.disconnect);
   return (
     <Section title={strings.accounts}>

@@ -3,11 +3,10 @@
 import { type FormEvent, useState } from "react";
 import type { AppSettings, ChatApp } from "@/api/channels";
 import { Problem } from "@/features/settings/channels/Problem";
-import { useChannelChange } from "@/features/settings/channels/useChannels";
+import { useChannelChange, useChannelsApi } from "@/features/settings/channels/useChannels";
 import { Section } from "@/features/settings/Section";
 import { useChannelStrings } from "@/i18n/channels";
 import { sentence } from "@/i18n/i18n";
-import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { Choice, Field, INPUT } from "@/ui/fields";
 
@@ -39,7 +38,7 @@ export function ConnectForm({ apps }: { apps: readonly ChatApp[] }) {
 
 function Settings({ app }: { app: ChatApp }) {
   const strings = useChannelStrings();
-  const { channels } = useServer();
+  const channels = useChannelsApi();
   const [settings, setSettings] = useState(NOTHING);
   const check = useChannelChange(() => channels.check(app.name, settings));
   const save = useChannelChange(() => channels.save(app.name, settings));

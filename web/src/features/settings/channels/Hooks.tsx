@@ -5,9 +5,9 @@ import { type FormEvent, useState } from "react";
 import { type Hook, hookOf, type NewHook } from "@/api/channels";
 import { OneTimeSecret } from "@/features/settings/account/OneTimeSecret";
 import { Problem } from "@/features/settings/channels/Problem";
+import { useChannelsApi } from "@/features/settings/channels/useChannels";
 import { Section } from "@/features/settings/Section";
 import { useChannelStrings } from "@/i18n/channels";
-import { useServer } from "@/state/server";
 import { Button } from "@/ui/Button";
 import { Choice, Line, Lines } from "@/ui/fields";
 import { Switch } from "@/ui/Switch";
@@ -17,7 +17,7 @@ type ThreadKind = keyof ReturnType<typeof useChannelStrings>["threadKinds"];
 
 export function Hooks() {
   const strings = useChannelStrings();
-  const { channels } = useServer();
+  const channels = useChannelsApi();
   const hooks = useQuery({ queryKey: HOOKS_KEY, queryFn: channels.hooks, retry: false });
   return (
     <Section title={strings.hooks}>
@@ -43,7 +43,7 @@ function useHookChange<Input, Output>(change: (input: Input) => Promise<Output>)
 
 function HookRow({ hook }: { hook: Hook }) {
   const strings = useChannelStrings();
-  const { channels } = useServer();
+  const channels = useChannelsApi();
   const id = hook.hook_id;
   const turn = useHookChange((on: boolean) => channels.switchHook(id, on));
   const renew = useHookChange(() => channels.replaceHookSecret(id));
@@ -94,7 +94,7 @@ function Secret({ made }: { made: NewHook }) {
 
 function CreateHook() {
   const strings = useChannelStrings();
-  const { channels } = useServer();
+  const channels = useChannelsApi();
   const [name, setName] = useState("");
   const [prompt, setPrompt] = useState("");
   const [thread, setThread] = useState<ThreadKind>("each");

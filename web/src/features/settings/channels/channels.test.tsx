@@ -1,6 +1,7 @@
 import { fireEvent, screen, within } from "@testing-library/react";
 import { expect, test } from "vitest";
-import { type Channel, type Channels, channelsApi } from "@/api/channels";
+import type { Channel, Channels } from "@/api/channels";
+import type { Fetch } from "@/api/http";
 import { fakeGateway } from "@/testing/gateway";
 import { showPage } from "@/testing/page";
 
@@ -37,13 +38,13 @@ function show(
   answer: (path: string) => Response = () => Response.json({ bot: "deer_bot" }),
 ) {
   const sent: [string, string][] = [];
-  const channels = channelsApi(async (url, init) => {
+  const fetch: Fetch = async (url, init) => {
     if (url === "/api/hooks" && init?.method === undefined) return Response.json([]);
     if (url === "/api/channels") return Response.json(listed);
     sent.push([`${init?.method} ${url}`, String(init?.body ?? "")]);
     return answer(url);
-  });
-  showPage(fakeGateway(), { path: "/channels", server: { channels } });
+  };
+  showPage(fakeGateway(), { path: "/channels", server: { fetch } });
   return sent;
 }
 
