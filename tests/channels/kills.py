@@ -40,6 +40,11 @@ class KilledPlatform:
     write: Callable[[int], Awaitable[object]]
     """Sends a message with a number to the bot."""
     confirmed: Callable[[], bool]
+    requests: int = 1
+    """How many requests of the server are made between two kills, in multiples of those of Telegram.
+
+    The run engine gives a run up that is being executed when three processes die.
+    """
 
     @property
     def is_settled(self) -> bool:
@@ -87,7 +92,7 @@ async def open_feishu() -> AsyncIterator[KilledPlatform]:
             fake.write(f"M{at}.", sender=1 + at % len(PEOPLE))
 
         channel = f"feishu: {{{app}, allowed_users: [1, 2, 3, 4, 5]}}"
-        yield KilledPlatform(fake, channel, write, lambda: fake.unconfirmed == 0)
+        yield KilledPlatform(fake, channel, write, lambda: fake.unconfirmed == 0, requests=3)
 
 
 PLATFORMS = {"telegram": open_telegram, "slack": open_slack, "feishu": open_feishu}

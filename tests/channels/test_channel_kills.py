@@ -27,7 +27,7 @@ async def test_kills_lose_no_message_and_double_no_answer_unmarked(
             await platform.write(at)
         for _ in range(kills):
             with await asyncio.to_thread(lambda: serve(tmp_path, config=config)) as server:
-                goal = len(fake.calls) + random.randrange(4, 4 + 4 * messages // kills)
+                goal = len(fake.calls) + platform.requests * random.randrange(4, 4 + 4 * messages // kills)
                 async with asyncio.timeout(60):
                     await fake.wait_until(lambda goal=goal: len(fake.calls) >= goal or is_complete(platform, messages))
                 server.kill()

@@ -132,6 +132,7 @@ class ChatCommands:
         return choose(call, AGENT, await self._agent_names(call), "no_agent", "agent_chosen")
 
     async def _agent_names(self, call: CommandCall) -> Sequence[str]:
+        await self.harness.core.shares.refresh(call.who.user_id)
         agents = await asyncio.to_thread(self.harness.core.custom_agents.list, call.who.user_id)
         return [agent.name for agent in agents]
 

@@ -213,7 +213,7 @@ class ChatInbox:
         """Raise `InvalidRequest` if the agent that is to answer does not exist."""
         if answer.agent and not answer.is_bootstrap:
             try:
-                await asyncio.to_thread(self.harness.core.custom_agents.load, who.user_id, answer.agent)
+                await self.harness.load_agent(who.user_id, answer.agent)
             except NotFound as missing:  # not of the thread, which would begin a new one
                 raise InvalidRequest(str(missing)) from None
 
