@@ -316,3 +316,9 @@ async def test_answers_mention_no_one(tmp_path: Path) -> None:
         (message,) = feishu.messages.values()
         assert all("<at" not in each.lower().replace("<attr", "") for each in [*message.history, shown])
         assert shown.replace("\u200b", "") == text
+
+
+async def test_the_measure_of_a_text_does_not_hold_the_server_up() -> None:
+    # Each test watches for 100 ms without progress; these took minutes with a pattern that goes back and forth.
+    assert measure("-" * 100_000 + "x|") == 100_002
+    assert measure("|" + "- " * 50_000 + "x") == 100_002
