@@ -30,7 +30,6 @@ CHUNK_BYTES = 64 * 1024
 MAX_HELLO_BYTES = 16 * 1024
 LINGER_S = 2.0
 ACCEPT_RETRY_S = 1.0
-
 HTTPS_PORT, HTTP_PORT = 443, 80
 METHODS = frozenset({b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"})
 # Lines that end in CR LF, without folding and control characters.
@@ -106,11 +105,12 @@ class EgressProxy:
 
     async def aclose(self) -> None:
         """Abort all connections and close the socket."""
-        ending = tuple(self.tasks)
-        for task in ending:
+        for task in (ending := tuple(self.tasks)):
             task.cancel()
-        await asyncio.gather(*ending, return_exceptions=True)
-        self.listener.close()
+        try:
+            await asyncio.gather(*ending, return_exceptions=True)
+        finally:
+            self.listener.close()
 
     async def accept(self) -> None:
         """Serve connections. At the limit the kernel queues further ones, at no cost for the server."""

@@ -112,9 +112,9 @@ class IsolatedRunner:
 
     async def aclose(self) -> None:
         """Release the network namespaces and cgroups."""
-        for network in self._networks.values():
-            await network.aclose()
+        networks = [*self._networks.values()]
         self._networks.clear()
+        await asyncio.gather(*(network.aclose() for network in networks))
         await self._isolation.groups.close(self._id)
 
     async def _open_network(self, policy: NetworkPolicy) -> int | None:

@@ -168,6 +168,9 @@ class LauncherClient:
                 reply = await requested
         except BaseException:
             self.close_namespace(number)  # it may exist by now
+            if requested.done() and not requested.cancelled() and requested.exception() is None:
+                for file in requested.result().files:
+                    os.close(file)
             raise
         if problem := reply.packet.get("problem"):
             raise SandboxError(str(problem))

@@ -81,21 +81,32 @@ class ThreadNetwork:
         async with self._opening:
             if self._namespace is not None and self._launcher.has_namespace(self._namespace):
                 return self._namespace
-            await self.aclose()
+            await self._release()
             self._namespace, listener = await self._launcher.open_namespace(listen=self._policy.mode == "allowlist")
             if listener is not None:
-                serve_proxy = await asyncio.to_thread(load_proxy)
-                self._proxy = await serve_proxy(listener, self._policy.hosts, self._egress)
+                try:
+                    serve_proxy = await asyncio.to_thread(load_proxy)
+                    self._proxy = await serve_proxy(listener, self._policy.hosts, self._egress)
+                except BaseException:  # cancelled: the next command opens another one
+                    listener.close()
+                    await self._release()
+                    raise
             return self._namespace
 
     async def aclose(self) -> None:
-        """Abort all connections and release the namespace."""
-        if self._proxy is not None:
-            await self._proxy.aclose()
-            self._proxy = None
-        if self._namespace is not None:
-            self._launcher.close_namespace(self._namespace)
-            self._namespace = None
+        """Abort all connections and release the namespace, also one that is being opened."""
+        async with self._opening:
+            await self._release()
+
+    async def _release(self) -> None:
+        proxy, self._proxy = self._proxy, None
+        namespace, self._namespace = self._namespace, None
+        try:
+            if proxy is not None:
+                await proxy.aclose()
+        finally:
+            if namespace is not None:
+                self._launcher.close_namespace(namespace)
 
 
 def load_proxy() -> "ServeProxy":
