@@ -1,6 +1,7 @@
 """Server with the protocol of a chat app, on a free local port."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,7 +41,7 @@ class ShownMessage:
     """Texts before the current one."""
 
 
-class FakeChatServer:
+class FakeChatServer(ABC):
     """Messages and requests of one bot.
 
     `flood` refuses requests for a time, `faults` has the faults of the next requests that send a message.
@@ -64,9 +65,9 @@ class FakeChatServer:
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self._port}"
 
+    @abstractmethod
     def add_routes(self, app: web.Application) -> None:
         """Add the methods of the platform."""
-        raise NotImplementedError
 
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=64 * 2**20)
